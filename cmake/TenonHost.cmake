@@ -95,16 +95,17 @@ function(_tenon_precompile target seen name)
 endfunction()
 
 # How many sources are compiled as one. Reading and instantiating what they all include takes most
-# of the time of each: six files of host/train take 40 s apart and 12 s together.
-set(_tenon_joined_at_once 8)
+# of the time of each: 16 files of host/train take 19 s in two parts and 16 s in one, of its tests 26 s
+# and 18 s.
+set(_tenon_joined_at_once 16)
 
 # Sets `out` to `sources`, in which those that compile alike are replaced by files below
 # <build>/joined that include them. Names in anonymous namespaces must therefore be unique in a
 # target.
-#   APART  folders and files that are not joined
-#   COLD   as for tenon_host_library
+#   APART           folders and files that are not joined
+#   COLD, PARALLEL  as for tenon_host_library
 function(_tenon_join target out)
-  cmake_parse_arguments(PARSE_ARGV 2 arg "" "" "SOURCES;APART;COLD")
+  cmake_parse_arguments(PARSE_ARGV 2 arg "" "" "SOURCES;APART;COLD;PARALLEL")
   set(result "")
   set(groups "")
   foreach(source IN LISTS arg_SOURCES)
@@ -123,7 +124,10 @@ function(_tenon_join target out)
         set(is_joined OFF)
       endif()
     endforeach()
-    if(is_joined)
+    if(source IN_LIST arg_PARALLEL)
+      set(group parallel)
+    endif()
+    if(is_joined AND NOT group STREQUAL "parallel")
       _tenon_seen_by(${file} words)
       foreach(word torch c10 json catch)  # as _tenon_precompile() distinguishes them
         if(word IN_LIST words)
@@ -131,6 +135,8 @@ function(_tenon_join target out)
           break()
         endif()
       endforeach()
+    endif()
+    if(is_joined)
       list(APPEND groups ${group})
       list(APPEND files_${group} ${file})
     else()
@@ -156,6 +162,10 @@ function(_tenon_join target out)
       list(APPEND result_${heat} ${joined})
     endforeach()
   endforeach()
+  if(result_parallel AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    set_property(SOURCE ${result_parallel} APPEND PROPERTY COMPILE_OPTIONS -fopenmp)
+    set_property(SOURCE ${result_parallel} PROPERTY SKIP_PRECOMPILE_HEADERS ON)
+  endif()
   if(result_cold)
     set_property(SOURCE ${result_cold} APPEND PROPERTY COMPILE_OPTIONS $<$<CONFIG:RelWithDebInfo>:-O1>)
   endif()
@@ -204,15 +214,21 @@ target_include_directories(tenon_build_info INTERFACE ${PROJECT_BINARY_DIR}/gene
 #                    short builds (-O1), since nothing waits for it
 #   APART            its folders and files that are compiled one by one: they have compile options of
 #                    their own, or share names of anonymous namespaces with others
+#   PARALLEL         its files that call at::parallel_for. This is a template over OpenMP, and would run
+#                    on one thread: they are compiled with OpenMP, without a precompiled header, which
+#                    would have to be made with the same flag. OpenMP must be GNU's, which libtorch_cpu
+#                    uses: two runtimes would be two pools of threads
 #   TORCH            it uses libtorch: links tenon::torch_cpu
 function(tenon_host_library)
-  cmake_parse_arguments(PARSE_ARGV 0 arg "TORCH" "NAME" "SOURCES;DEPENDS;PRIVATE_DEPENDS;COLD;APART")
+  cmake_parse_arguments(PARSE_ARGV 0 arg "TORCH" "NAME"
+                        "SOURCES;DEPENDS;PRIVATE_DEPENDS;COLD;APART;PARALLEL")
   if(NOT arg_NAME OR arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "tenon_host_library: NAME is missing, or unknown: ${arg_UNPARSED_ARGUMENTS}")
   endif()
   set(target tenon_${arg_NAME})
   if(arg_SOURCES)
-    _tenon_join(${target} sources SOURCES ${arg_SOURCES} APART ${arg_APART} COLD ${arg_COLD})
+    _tenon_join(${target} sources SOURCES ${arg_SOURCES} APART ${arg_APART} COLD ${arg_COLD}
+                PARALLEL ${arg_PARALLEL})
     add_library(${target} STATIC ${sources})
     set(scope PUBLIC)
   else()
@@ -224,6 +240,9 @@ function(tenon_host_library)
   target_link_libraries(${target} ${scope} tenon_sdk ${arg_DEPENDS})
   if(arg_TORCH)
     target_link_libraries(${target} ${scope} tenon::torch_cpu)
+  endif()
+  if(arg_PARALLEL AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    target_link_libraries(${target} PUBLIC gomp)
   endif()
   if(arg_SOURCES)
     target_link_libraries(${target} PRIVATE ${arg_PRIVATE_DEPENDS})
@@ -293,6 +312,11 @@ function(tenon_test)
   endif()
   if("threads" IN_LIST arg_LABELS)
     add_dependencies(tenon_thread_tests ${arg_NAME})
+  endif()
+  # The runs of these tests are small: a second thread would mostly wait for the first, and tests
+  # that run side by side have more threads than there are processors.
+  if("host" IN_LIST arg_NEEDS)
+    list(PREPEND arg_ENVIRONMENT OMP_NUM_THREADS=1)
   endif()
   add_test(NAME ${arg_NAME} COMMAND ${arg_NAME} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
   tenon_test_properties(${arg_NAME} LABELS ${arg_LABELS} TIMEOUT ${arg_TIMEOUT}

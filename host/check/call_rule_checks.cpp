@@ -42,7 +42,7 @@ constexpr CheckResult (*kRepeated[])(Subject& subject) = {check_state_round_trip
 CheckResult check_rule(Subject& subject, CallRule rule) {
   start_checking_calls();
   const CheckResult made = check_two_instances(subject);
-  if (made.outcome == Outcome::kSkipped) {
+  if (made.outcome == CheckOutcome::kSkipped) {
     return made;
   }
   for (const auto repeated : kRepeated) {
@@ -55,7 +55,7 @@ CheckResult check_rule(Subject& subject, CallRule rule) {
   // A problem of each call, with another number.
   constexpr std::size_t kMostShown = 5;
   problems.resize(std::min(problems.size(), kMostShown));
-  return {.outcome = Outcome::kFailed, .found = std::move(problems)};
+  return {.outcome = CheckOutcome::kFailed, .found = std::move(problems)};
 }
 
 }  // namespace

@@ -15,13 +15,13 @@ namespace tenon {
 
 class Subject;
 
-enum class Outcome { kPassed, kFailed, kSkipped };
+enum class CheckOutcome { kPassed, kFailed, kSkipped };
 
 // "passed", "failed" or "skipped".
-std::string_view outcome_name(Outcome outcome);
+std::string_view outcome_name(CheckOutcome outcome);
 
 struct CheckResult {
-  Outcome outcome = Outcome::kPassed;
+  CheckOutcome outcome = CheckOutcome::kPassed;
   // What was found: one line for each problem of a failed check, the reason of a skipped one, or a
   // remark about a passed one.
   std::vector<std::string> found = {};
@@ -37,10 +37,10 @@ inline CheckResult passed(std::string remark = {}) {
   return result;
 }
 inline CheckResult failed(std::string found, std::string fix = {}) {
-  return {.outcome = Outcome::kFailed, .found = {std::move(found)}, .fix = std::move(fix)};
+  return {.outcome = CheckOutcome::kFailed, .found = {std::move(found)}, .fix = std::move(fix)};
 }
 inline CheckResult skipped(std::string reason) {
-  return {.outcome = Outcome::kSkipped, .found = {std::move(reason)}};
+  return {.outcome = CheckOutcome::kSkipped, .found = {std::move(reason)}};
 }
 
 // Where a check runs, and for how long.

@@ -69,7 +69,7 @@ std::string fix_of(const CheckedRule& rule) {
 
 }  // namespace
 
-std::size_t count_of(std::span<const CheckedRule> rules, Outcome outcome) {
+std::size_t count_of(std::span<const CheckedRule> rules, CheckOutcome outcome) {
   return static_cast<std::size_t>(std::ranges::count(
       rules, outcome, [](const CheckedRule& rule) { return rule.result.outcome; }));
 }
@@ -86,13 +86,13 @@ std::string report_lines(const CheckedRule& rule, const CheckedRule* previous) {
   if (previous == nullptr || previous->check->group() != check.group()) {
     text += "\n" + std::string(check.group()) + "\n";
   }
-  const bool is_failed = rule.result.outcome == Outcome::kFailed;
+  const bool is_failed = rule.result.outcome == CheckOutcome::kFailed;
   text += "  " + padded(is_failed ? "FAILED" : outcome_name(rule.result.outcome), kOutcomeWidth) +
           padded(check.name, name_width()) + wrapped(check.rule, 2 + kOutcomeWidth + name_width()) +
           "\n";
-  const std::string_view label = is_failed                                  ? "found"
-                                 : rule.result.outcome == Outcome::kSkipped ? "reason"
-                                                                            : "note";
+  const std::string_view label = is_failed                                       ? "found"
+                                 : rule.result.outcome == CheckOutcome::kSkipped ? "reason"
+                                                                                 : "note";
   for (const std::string& found : rule.result.found) {
     text += labelled(label, found);
   }
@@ -107,9 +107,9 @@ std::string report_lines(const CheckedRule& rule, const CheckedRule* previous) {
 
 std::string report_end(std::span<const CheckedRule> rules) {
   return formatted("\n{} passed, {} failed, {} skipped\n",
-                   count_of(rules, Outcome::kPassed),
-                   count_of(rules, Outcome::kFailed),
-                   count_of(rules, Outcome::kSkipped));
+                   count_of(rules, CheckOutcome::kPassed),
+                   count_of(rules, CheckOutcome::kFailed),
+                   count_of(rules, CheckOutcome::kSkipped));
 }
 
 std::string report_json(const CheckRequest& request,
@@ -122,9 +122,9 @@ std::string report_json(const CheckRequest& request,
   report["lane"] = info.manifest.lane;
   report["seed"] = request.seed;
   report["recipe"] = request.recipe;
-  report["passed"] = count_of(rules, Outcome::kPassed);
-  report["failed"] = count_of(rules, Outcome::kFailed);
-  report["skipped"] = count_of(rules, Outcome::kSkipped);
+  report["passed"] = count_of(rules, CheckOutcome::kPassed);
+  report["failed"] = count_of(rules, CheckOutcome::kFailed);
+  report["skipped"] = count_of(rules, CheckOutcome::kSkipped);
   report["checks"] = ordered_json::array();
   for (const CheckedRule& rule : rules) {
     ordered_json entry;
@@ -132,7 +132,7 @@ std::string report_json(const CheckRequest& request,
     entry["rule"] = rule.check->rule;
     entry["outcome"] = outcome_name(rule.result.outcome);
     entry["found"] = rule.result.found;
-    if (rule.result.outcome == Outcome::kFailed) {
+    if (rule.result.outcome == CheckOutcome::kFailed) {
       entry["fix"] = fix_of(rule);
       entry["frames"] = rule.result.frames;
     }

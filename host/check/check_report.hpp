@@ -33,6 +33,6 @@ std::string checks_text();
 std::string checks_json();
 std::string checks_markdown();
 
-std::size_t count_of(std::span<const CheckedRule> rules, Outcome outcome);
+std::size_t count_of(std::span<const CheckedRule> rules, CheckOutcome outcome);
 
 }  // namespace tenon

@@ -537,13 +537,13 @@ constexpr auto kChecks = std::to_array<Check>({
 
 }  // namespace
 
-std::string_view outcome_name(Outcome outcome) {
+std::string_view outcome_name(CheckOutcome outcome) {
   switch (outcome) {
-    case Outcome::kPassed:
+    case CheckOutcome::kPassed:
       return "passed";
-    case Outcome::kFailed:
+    case CheckOutcome::kFailed:
       return "failed";
-    case Outcome::kSkipped:
+    case CheckOutcome::kSkipped:
       break;
   }
   return "skipped";

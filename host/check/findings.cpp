@@ -21,7 +21,7 @@ void Findings::add_problem(std::string problem) {
 
 CheckResult Findings::result(const std::string& none) const {
   if (!problems_.empty()) {
-    CheckResult result{.outcome = Outcome::kFailed, .found = problems_};
+    CheckResult result{.outcome = CheckOutcome::kFailed, .found = problems_};
     if (problems_.size() > kMaxProblems) {
       result.found.resize(kMaxProblems);
       result.found.push_back(formatted("and {} more problems", problems_.size() - kMaxProblems));
@@ -35,7 +35,7 @@ CheckResult Findings::result(const std::string& none) const {
     }
     return result;
   }
-  CheckResult result{.outcome = Outcome::kPassed, .found = remarks_};
+  CheckResult result{.outcome = CheckOutcome::kPassed, .found = remarks_};
   result.found.insert(result.found.end(), reasons_.begin(), reasons_.end());
   return result;
 }

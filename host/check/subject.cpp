@@ -208,7 +208,7 @@ CheckResult result_of_death(const WatchedChild& child,
   const std::string where = call.empty() ? "while it was loaded" : "in " + call;
   const ChildOutput output = split_output(child.output());
   const int status = child.death().status;
-  CheckResult result{.outcome = Outcome::kFailed};
+  CheckResult result{.outcome = CheckOutcome::kFailed};
   std::string what;
   if (child.death().is_hung) {
     what = formatted("the plugin did not return within {} s {}",

@@ -9,7 +9,7 @@
 namespace tenon {
 namespace {
 
-std::string quoted(const std::string& text) {
+std::string fish_quoted(const std::string& text) {
   return "'" + escaped_text(text, "\\'") + "'";
 }
 
@@ -37,12 +37,12 @@ std::string argument_of(const std::vector<ValueForm>& forms) {
       forms, [](const ValueForm& form) { return form.takes_file || form.takes_folder; });
   std::string words = spaced(forms.front().words);
   if (!takes_file) {
-    return words.empty() ? " -x" : " -x -a " + quoted(words);
+    return words.empty() ? " -x" : " -x -a " + fish_quoted(words);
   }
   if (forms.size() == 1 && forms.front().takes_folder && !forms.front().takes_file) {
     return " -x -a '(__fish_complete_directories)'";
   }
-  return words.empty() ? " -r -F" : " -r -F -a " + quoted(words);
+  return words.empty() ? " -r -F" : " -r -F -a " + fish_quoted(words);
 }
 
 }  // namespace
@@ -54,9 +54,9 @@ std::string fish_completion() {
   for (const Option& option : all_options()) {
     text += "complete -c tenon";
     const std::string condition = condition_of(option);
-    text += condition.empty() ? "" : " -n " + quoted(condition);
+    text += condition.empty() ? "" : " -n " + fish_quoted(condition);
     text += " -l " + std::string(option.name) + argument_of(value_forms(option));
-    text += " -d " + quoted(short_help(option)) + "\n";
+    text += " -d " + fish_quoted(short_help(option)) + "\n";
   }
   return text;
 }

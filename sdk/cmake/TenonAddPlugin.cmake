@@ -182,7 +182,9 @@ function(tenon_add_plugin target)
   endif()
   target_link_options(${target} PRIVATE
     -Wl,--version-script,${_TENON_PACKAGE_DIR}/tenon_plugin.map)
-  if(arg_LANE STREQUAL "torch" AND TARGET tenon_plugin_torch_pch)
+  if("tenon::decoder" IN_LIST arg_LINK AND TARGET tenon_plugin_decoder_pch)
+    target_precompile_headers(${target} REUSE_FROM tenon_plugin_decoder_pch)
+  elseif(arg_LANE STREQUAL "torch" AND TARGET tenon_plugin_torch_pch)
     target_precompile_headers(${target} REUSE_FROM tenon_plugin_torch_pch)
   endif()
   add_custom_command(TARGET ${target} POST_BUILD

@@ -23,7 +23,7 @@
 namespace tenon {
 namespace {
 
-constexpr std::array kOptions = {
+constexpr std::array kCheckPluginOptions = {
     Option{"recipe",
            "FILE",
            "recipe that uses the plugin: its options create the components, and\n"
@@ -46,7 +46,7 @@ void check_name_of(const std::string& name) {
              hint_of(name, names, "--list-checks lists them"));
 }
 
-void read(const GivenOptions& given, CommandLine& line) {
+void read_check_plugin(const GivenOptions& given, CommandLine& line) {
   read_plugin_options(given, line);
   line.recipe = given.value_of("recipe");
   line.checked_plugin = given.value_of("check-plugin");
@@ -72,7 +72,7 @@ std::vector<PluginFolder> check_folders(const CommandLine& line) {
   return folders;
 }
 
-ExitCode run(const CommandLine& line, const Invocation& /*invocation*/) {
+ExitCode run_check_plugin(const CommandLine& line, const Invocation& /*invocation*/) {
   std::error_code ignored;
   if (!std::filesystem::exists(line.checked_plugin, ignored)) {
     fail_usage("--check-plugin: there is no file " + in_quotes(line.checked_plugin));
@@ -105,7 +105,7 @@ ExitCode run(const CommandLine& line, const Invocation& /*invocation*/) {
         }
       });
   print_output(line.is_json ? report_json(request, info, rules) : report_end(rules));
-  return count_of(rules, Outcome::kFailed) > 0 ? ExitCode::kPlugin : ExitCode::kDone;
+  return count_of(rules, CheckOutcome::kFailed) > 0 ? ExitCode::kPlugin : ExitCode::kDone;
 }
 
 }  // namespace
@@ -115,8 +115,8 @@ const Action kCheckPluginAction = {
                "FILE",
                "for plugin authors: check a plugin before it is shipped; each check\n"
                "that runs its code has its own process. Exit status 4 if one fails"},
-    .options = kOptions,
-    .read = read,
-    .run = run};
+    .options = kCheckPluginOptions,
+    .read = read_check_plugin,
+    .run = run_check_plugin};
 
 }  // namespace tenon

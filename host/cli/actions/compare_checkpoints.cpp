@@ -8,11 +8,11 @@
 namespace tenon {
 namespace {
 
-void read(const GivenOptions& given, CommandLine& line) {
+void read_compare_checkpoints(const GivenOptions& given, CommandLine& line) {
   line.checkpoints = given.values_of("diff");
 }
 
-ExitCode run(const CommandLine& line, const Invocation& /*invocation*/) {
+ExitCode run_compare_checkpoints(const CommandLine& line, const Invocation& /*invocation*/) {
   const CheckpointComparison result =
       compared_checkpoints(line.checkpoints.front(), line.checkpoints.back());
   print_output(result.text);
@@ -27,7 +27,7 @@ const Action kCompareCheckpointsAction = {
                "compare two checkpoints: metadata, recipes, plugins and each entry of\n"
                "the state"},
     .options = {},
-    .read = read,
-    .run = run};
+    .read = read_compare_checkpoints,
+    .run = run_compare_checkpoints};
 
 }  // namespace tenon

@@ -8,11 +8,11 @@
 namespace tenon {
 namespace {
 
-void read(const GivenOptions& given, CommandLine& line) {
+void read_compare_traces(const GivenOptions& given, CommandLine& line) {
   line.traces = given.values_of("trace-diff");
 }
 
-ExitCode run(const CommandLine& line, const Invocation& /*invocation*/) {
+ExitCode run_compare_traces(const CommandLine& line, const Invocation& /*invocation*/) {
   const TraceComparison result = compare_traces(line.traces.front(), line.traces.back());
   print_output(result.text);
   return result.is_equal ? ExitCode::kDone : ExitCode::kDifferent;
@@ -26,7 +26,7 @@ const Action kCompareTracesAction = {
                "compare two files of the hook event_trace and print the first\n"
                "difference"},
     .options = {},
-    .read = read,
-    .run = run};
+    .read = read_compare_traces,
+    .run = run_compare_traces};
 
 }  // namespace tenon

@@ -19,13 +19,14 @@
 namespace tenon {
 namespace {
 
-constexpr std::array kOptions = {kPluginDirOption,
-                                 kLogLevelOption,
-                                 kNoVetCacheOption,
-                                 kTrustOption,
-                                 kAllowWritableOption,
-                                 Option{"json", "", "print JSON"},
-                                 Option{"markdown", "", "print the options as a Markdown table"}};
+constexpr std::array kDescribeOptions = {
+    kPluginDirOption,
+    kLogLevelOption,
+    kNoVetCacheOption,
+    kTrustOption,
+    kAllowWritableOption,
+    Option{"json", "", "print JSON"},
+    Option{"markdown", "", "print the options as a Markdown table"}};
 
 // Reads "recipe" or "recipe:train,eval", keys of the recipe. Returns false for any other text.
 bool read_recipe_keys(const std::string& text, CommandLine& line) {
@@ -56,7 +57,7 @@ void check_kind(const std::string& kind) {
              hint_of(kind, kinds, "kinds are " + joined(kinds)));
 }
 
-void read(const GivenOptions& given, CommandLine& line) {
+void read_describe(const GivenOptions& given, CommandLine& line) {
   read_plugin_options(given, line);
   line.is_markdown = given.has("markdown");
   if (line.is_json && line.is_markdown) {
@@ -75,7 +76,7 @@ void read(const GivenOptions& given, CommandLine& line) {
   check_kind(line.describe_kind);
 }
 
-ExitCode run(const CommandLine& line, const Invocation& /*invocation*/) {
+ExitCode run_describe(const CommandLine& line, const Invocation& /*invocation*/) {
   if (line.describe_kind.empty()) {
     print_output(recipe_markdown(line.describe_keys));
     return ExitCode::kDone;
@@ -98,8 +99,8 @@ const Action kDescribeAction = {
                "print what a component does and which options it takes, as in\n"
                "loss:cross_entropy. With --markdown also keys of the recipe:\n"
                "recipe, or recipe:train,eval"},
-    .options = kOptions,
-    .read = read,
-    .run = run};
+    .options = kDescribeOptions,
+    .read = read_describe,
+    .run = run_describe};
 
 }  // namespace tenon

@@ -12,23 +12,23 @@
 namespace tenon {
 namespace {
 
-constexpr std::array kOptions = {kRecipeOption,
-                                 kPluginDirOption,
-                                 kSetOption,
-                                 kDeviceOption,
-                                 kRunDirOption,
-                                 kResumeOption,
-                                 kLaunchOption,
-                                 kBindOption,
-                                 kQuietOption,
-                                 kLogLevelOption,
-                                 kImportTablesOption,
-                                 kNoVetCacheOption,
-                                 kTrustOption,
-                                 kAllowWritableOption,
-                                 kCheckPluginsOption};
+constexpr std::array kEvaluateOptions = {kRecipeOption,
+                                         kPluginDirOption,
+                                         kSetOption,
+                                         kDeviceOption,
+                                         kRunDirOption,
+                                         kResumeOption,
+                                         kLaunchOption,
+                                         kBindOption,
+                                         kQuietOption,
+                                         kLogLevelOption,
+                                         kImportTablesOption,
+                                         kNoVetCacheOption,
+                                         kTrustOption,
+                                         kAllowWritableOption,
+                                         kCheckPluginsOption};
 
-void read(const GivenOptions& given, CommandLine& line) {
+void read_evaluate(const GivenOptions& given, CommandLine& line) {
   read_run_options(given, line);
   read_launch_options(given, line);
   read_recipe_options(given, line);
@@ -41,9 +41,9 @@ const Action kEvaluateAction = {
                "",
                "evaluate the recipe's evaluation and test sets once and stop; uses the\n"
                "initial parameters unless --resume names a checkpoint"},
-    .options = kOptions,
+    .options = kEvaluateOptions,
     .processes = Processes::kOfRanks,
-    .read = read,
+    .read = read_evaluate,
     .run = run_recipe};
 
 }  // namespace tenon

@@ -8,11 +8,11 @@
 namespace tenon {
 namespace {
 
-void read(const GivenOptions& given, CommandLine& line) {
+void read_explain(const GivenOptions& given, CommandLine& line) {
   line.explain_id = given.value_of("explain");
 }
 
-ExitCode run(const CommandLine& line, const Invocation& /*invocation*/) {
+ExitCode run_explain(const CommandLine& line, const Invocation& /*invocation*/) {
   print_output(explain_error(line.explain_id));
   return ExitCode::kDone;
 }
@@ -24,7 +24,7 @@ const Action kExplainAction = {
                "ERROR-ID",
                "print what an error means and how to fix it; \"all\" lists the ids"},
     .options = {},
-    .read = read,
-    .run = run};
+    .read = read_explain,
+    .run = run_explain};
 
 }  // namespace tenon

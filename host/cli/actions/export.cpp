@@ -18,7 +18,7 @@
 namespace tenon {
 namespace {
 
-constexpr std::array kOptions = {
+constexpr std::array kExportOptions = {
     Option{"run-dir", "DIR", "run folder; its newest checkpoint is exported"},
     Option{"from", "DIR", "checkpoint to export, instead of --run-dir"},
     Option{"dtype",
@@ -43,7 +43,7 @@ void check_word(std::string_view option,
   }
 }
 
-void read(const GivenOptions& given, CommandLine& line) {
+void read_export(const GivenOptions& given, CommandLine& line) {
   read_plugin_options(given, line);
   const std::vector<std::string> values = given.values_of("export");
   line.run_dir = given.value_of("run-dir");
@@ -81,7 +81,7 @@ void read(const GivenOptions& given, CommandLine& line) {
 }
 
 // Loads the plugins that the checkpoint's recipe names, and exports the parameters.
-ExitCode run(const CommandLine& line, const Invocation& /*invocation*/) {
+ExitCode run_export(const CommandLine& line, const Invocation& /*invocation*/) {
   PluginRegistry registry(plugin_setup(line, Vetting::kEarly));
   const auto checked = [&registry](const std::string& file) {
     RecipeDraft draft = read_recipe({.path = file, .takes_old_names = true});
@@ -99,8 +99,8 @@ const Action kExportAction = {
                "write the parameters of a checkpoint to TO: a folder for Hugging Face\n"
                "transformers (hf), a folder with the adapter for PEFT (peft), or a file\n"
                "for torch.load (torch)"},
-    .options = kOptions,
-    .read = read,
-    .run = run};
+    .options = kExportOptions,
+    .read = read_export,
+    .run = run_export};
 
 }  // namespace tenon

@@ -31,7 +31,7 @@
 namespace tenon {
 namespace {
 
-constexpr std::array kOptions = {
+constexpr std::array kGenerateOptions = {
     Option{"prompt", "TEXT", "text to continue; default: standard input, without its last newline"},
     Option{"chat",
            "",
@@ -145,7 +145,7 @@ void read_chat(const GivenOptions& given, GenerateRequest& request) {
   request.chat_template = given.value_of("chat-template");
 }
 
-void read(const GivenOptions& given, CommandLine& line) {
+void read_generate(const GivenOptions& given, CommandLine& line) {
   read_source(given, line);
   if (given.has("recipe")) {
     read_recipe_options(given, line);
@@ -264,7 +264,7 @@ void continue_from_checkpoint(const CommandLine& line, const Invocation& invocat
                          });
 }
 
-ExitCode run(const CommandLine& line, const Invocation& invocation) {
+ExitCode run_generate(const CommandLine& line, const Invocation& invocation) {
   if (line.generate.weights.format.empty()) {
     continue_from_checkpoint(line, invocation);
     return ExitCode::kDone;
@@ -284,8 +284,8 @@ const Action kGenerateAction = {
                "",
                "continue a text with the model of a checkpoint, and print what it\n"
                "writes"},
-    .options = kOptions,
-    .read = read,
-    .run = run};
+    .options = kGenerateOptions,
+    .read = read_generate,
+    .run = run_generate};
 
 }  // namespace tenon

@@ -10,14 +10,14 @@
 namespace tenon {
 namespace {
 
-constexpr std::array kOptions = {Option{"json", "", "print the index as JSON"}};
+constexpr std::array kInspectOptions = {Option{"json", "", "print the index as JSON"}};
 
-void read(const GivenOptions& given, CommandLine& line) {
+void read_inspect(const GivenOptions& given, CommandLine& line) {
   line.checkpoints = given.values_of("inspect");
   line.is_json = given.has("json");
 }
 
-ExitCode run(const CommandLine& line, const Invocation& /*invocation*/) {
+ExitCode run_inspect(const CommandLine& line, const Invocation& /*invocation*/) {
   const InspectForm form = line.is_json ? InspectForm::kJson : InspectForm::kText;
   print_output(inspected_text(line.checkpoints.front(), form));
   return ExitCode::kDone;
@@ -30,8 +30,8 @@ const Action kInspectAction = {
                "CHECKPOINT",
                "print the contents of a checkpoint; a run folder stands for its\n"
                "newest checkpoint"},
-    .options = kOptions,
-    .read = read,
-    .run = run};
+    .options = kInspectOptions,
+    .read = read_inspect,
+    .run = run_inspect};
 
 }  // namespace tenon

@@ -11,10 +11,10 @@
 namespace tenon {
 namespace {
 
-constexpr std::array kOptions = {Option{"json", "", "print JSON"},
-                                 Option{"markdown", "", "print a Markdown table"}};
+constexpr std::array kListChecksOptions = {Option{"json", "", "print JSON"},
+                                           Option{"markdown", "", "print a Markdown table"}};
 
-void read(const GivenOptions& given, CommandLine& line) {
+void read_list_checks(const GivenOptions& given, CommandLine& line) {
   line.is_json = given.has("json");
   line.is_markdown = given.has("markdown");
   if (line.is_json && line.is_markdown) {
@@ -22,7 +22,7 @@ void read(const GivenOptions& given, CommandLine& line) {
   }
 }
 
-ExitCode run(const CommandLine& line, const Invocation& /*invocation*/) {
+ExitCode run_list_checks(const CommandLine& line, const Invocation& /*invocation*/) {
   print_output(line.is_json ? checks_json() : line.is_markdown ? checks_markdown() : checks_text());
   return ExitCode::kDone;
 }
@@ -31,8 +31,8 @@ ExitCode run(const CommandLine& line, const Invocation& /*invocation*/) {
 
 const Action kListChecksAction = {
     .option = {"list-checks", "", "print the checks of --check-plugin: names and what they demand"},
-    .options = kOptions,
-    .read = read,
-    .run = run};
+    .options = kListChecksOptions,
+    .read = read_list_checks,
+    .run = run_list_checks};
 
 }  // namespace tenon

@@ -12,13 +12,13 @@
 namespace tenon {
 namespace {
 
-constexpr std::array kOptions = {kPluginDirOption,
-                                 kLogLevelOption,
-                                 kTrustOption,
-                                 kAllowWritableOption,
-                                 Option{"json", "", "print JSON"}};
+constexpr std::array kListPluginsOptions = {kPluginDirOption,
+                                            kLogLevelOption,
+                                            kTrustOption,
+                                            kAllowWritableOption,
+                                            Option{"json", "", "print JSON"}};
 
-ExitCode run(const CommandLine& line, const Invocation& /*invocation*/) {
+ExitCode run_list_plugins(const CommandLine& line, const Invocation& /*invocation*/) {
   const std::vector<PluginFolder> folders = plugin_folders_of(line);
   const std::vector<PluginInfo> plugins = scan_plugins(folders, scan_rules(line));
   print_output(line.is_json ? plugin_list_json(plugins) : plugin_table(plugins, folders));
@@ -29,8 +29,8 @@ ExitCode run(const CommandLine& line, const Invocation& /*invocation*/) {
 
 const Action kListPluginsAction = {
     .option = {"list-plugins", "", "print the contents of the plugin folders; loads no plugin"},
-    .options = kOptions,
+    .options = kListPluginsOptions,
     .read = read_plugin_options,
-    .run = run};
+    .run = run_list_plugins};
 
 }  // namespace tenon

@@ -12,16 +12,16 @@
 namespace tenon {
 namespace {
 
-constexpr std::array kOptions = {kRecipeOption,
-                                 kPluginDirOption,
-                                 kSetOption,
-                                 kDeviceOption,
-                                 kLogLevelOption,
-                                 kNoVetCacheOption,
-                                 kTrustOption,
-                                 kAllowWritableOption};
+constexpr std::array kLockOptions = {kRecipeOption,
+                                     kPluginDirOption,
+                                     kSetOption,
+                                     kDeviceOption,
+                                     kLogLevelOption,
+                                     kNoVetCacheOption,
+                                     kTrustOption,
+                                     kAllowWritableOption};
 
-ExitCode run(const CommandLine& line, const Invocation& invocation) {
+ExitCode run_lock(const CommandLine& line, const Invocation& invocation) {
   print_output(write_lock(use_recipe(line, invocation).recipe));
   return ExitCode::kDone;
 }
@@ -33,8 +33,8 @@ const Action kLockAction = {
                "",
                "check the recipe and write id, version and SHA-256 of its plugins to\n"
                "plugins.lock beside it; later runs report other files"},
-    .options = kOptions,
+    .options = kLockOptions,
     .read = read_recipe_options,
-    .run = run};
+    .run = run_lock};
 
 }  // namespace tenon

@@ -24,7 +24,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::array kOptions = {
+constexpr std::array kNewPluginOptions = {
     Option{"lang",
            "LANGUAGE",
            "c, c++ (without libtorch), torch (C++ with libtorch) or rust; default:\n"
@@ -32,7 +32,7 @@ constexpr std::array kOptions = {
     Option{"dir", "DIR", "folder of the project, new or empty; default: NAME"},
     Option{"id", "ID", "id of the plugin; default: com.example.NAME"}};
 
-void read(const GivenOptions& given, CommandLine& line) {
+void read_new_plugin(const GivenOptions& given, CommandLine& line) {
   const std::vector<std::string> values = given.values_of("new-plugin");
   NewPluginRequest& request = line.new_plugin;
   request.kind = values.front();
@@ -97,7 +97,7 @@ std::string report(const NewPluginRequest& request,
   return text;
 }
 
-ExitCode run(const CommandLine& line, const Invocation& /*invocation*/) {
+ExitCode run_new_plugin(const CommandLine& line, const Invocation& /*invocation*/) {
   const NewPluginRequest& request = line.new_plugin;
   const fs::path program = own_program();
   const fs::path templates = templates_folder(program);
@@ -123,8 +123,8 @@ const Action kNewPluginAction = {
                "KIND NAME",
                "write a project that builds, tests and trains a new plugin, from a\n"
                "template of the SDK, as in --new-plugin loss focal"},
-    .options = kOptions,
-    .read = read,
-    .run = run};
+    .options = kNewPluginOptions,
+    .read = read_new_plugin,
+    .run = run_new_plugin};
 
 }  // namespace tenon

@@ -18,7 +18,7 @@
 namespace tenon {
 namespace {
 
-constexpr std::array kOptions = {
+constexpr std::array kPlanOptions = {
     kRecipeOption,
     kPluginDirOption,
     kSetOption,
@@ -62,7 +62,7 @@ std::int64_t read_ranks(std::string_view option, const std::string& text) {
                     formatted("a number of ranks from 1 to {}", kMostPlannedRanks));
 }
 
-void read(const GivenOptions& given, CommandLine& line) {
+void read_plan(const GivenOptions& given, CommandLine& line) {
   const auto read_if_given = [&given](std::string_view option, const auto& read_value, auto& to) {
     if (given.has(option)) {
       to = read_value(option, given.value_of(option));
@@ -86,7 +86,7 @@ void read(const GivenOptions& given, CommandLine& line) {
   read_recipe_options(given, line);
 }
 
-ExitCode run(const CommandLine& line, const Invocation& invocation) {
+ExitCode run_plan(const CommandLine& line, const Invocation& invocation) {
   const UsedRecipe used = use_recipe(line, invocation);
   const RecipePlan plan = plan_recipe(used.recipe, *used.plugins, line.plan);
   if (line.plan.is_longest) {
@@ -104,8 +104,8 @@ const Action kPlanAction = {
                "RANKS",
                "print memory, traffic and time of a step for each of RANKS\n"
                "ranks; needs no device"},
-    .options = kOptions,
-    .read = read,
-    .run = run};
+    .options = kPlanOptions,
+    .read = read_plan,
+    .run = run_plan};
 
 }  // namespace tenon

@@ -22,7 +22,7 @@ struct Shell {
 constexpr std::array kShells = {
     Shell{"bash", bash_completion}, Shell{"zsh", zsh_completion}, Shell{"fish", fish_completion}};
 
-void read(const GivenOptions& given, CommandLine& line) {
+void read_print_completion(const GivenOptions& given, CommandLine& line) {
   line.shell = given.value_of("print-completion");
   if (std::ranges::find(kShells, line.shell, &Shell::name) == kShells.end()) {
     std::vector<std::string> names;
@@ -33,7 +33,7 @@ void read(const GivenOptions& given, CommandLine& line) {
   }
 }
 
-ExitCode run(const CommandLine& line, const Invocation& /*invocation*/) {
+ExitCode run_print_completion(const CommandLine& line, const Invocation& /*invocation*/) {
   print_output(std::ranges::find(kShells, line.shell, &Shell::name)->script());
   return ExitCode::kDone;
 }
@@ -48,7 +48,7 @@ const Action kPrintCompletionAction = {
                Repeat::kNo,
                "bash zsh fish"},
     .options = {},
-    .read = read,
-    .run = run};
+    .read = read_print_completion,
+    .run = run_print_completion};
 
 }  // namespace tenon

@@ -8,7 +8,7 @@
 namespace tenon {
 namespace {
 
-ExitCode run(const CommandLine& /*line*/, const Invocation& invocation) {
+ExitCode run_print_help(const CommandLine& /*line*/, const Invocation& invocation) {
   print_output(help_text(invocation.words.front()));
   return ExitCode::kDone;
 }
@@ -16,6 +16,6 @@ ExitCode run(const CommandLine& /*line*/, const Invocation& invocation) {
 }  // namespace
 
 const Action kPrintHelpAction = {
-    .option = {"help", "", "print this text"}, .options = {}, .run = run};
+    .option = {"help", "", "print this text"}, .options = {}, .run = run_print_help};
 
 }  // namespace tenon

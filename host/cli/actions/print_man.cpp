@@ -8,14 +8,15 @@
 namespace tenon {
 namespace {
 
-ExitCode run(const CommandLine& /*line*/, const Invocation& /*invocation*/) {
+ExitCode run_print_man(const CommandLine& /*line*/, const Invocation& /*invocation*/) {
   print_output(man_page());
   return ExitCode::kDone;
 }
 
 }  // namespace
 
-const Action kPrintManAction = {
-    .option = {"print-man", "", "print the man page, for man -l"}, .options = {}, .run = run};
+const Action kPrintManAction = {.option = {"print-man", "", "print the man page, for man -l"},
+                                .options = {},
+                                .run = run_print_man};
 
 }  // namespace tenon

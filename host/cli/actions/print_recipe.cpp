@@ -12,16 +12,16 @@
 namespace tenon {
 namespace {
 
-constexpr std::array kOptions = {kRecipeOption,
-                                 kPluginDirOption,
-                                 kSetOption,
-                                 kDeviceOption,
-                                 kLogLevelOption,
-                                 kNoVetCacheOption,
-                                 kTrustOption,
-                                 kAllowWritableOption};
+constexpr std::array kPrintRecipeOptions = {kRecipeOption,
+                                            kPluginDirOption,
+                                            kSetOption,
+                                            kDeviceOption,
+                                            kLogLevelOption,
+                                            kNoVetCacheOption,
+                                            kTrustOption,
+                                            kAllowWritableOption};
 
-ExitCode run(const CommandLine& line, const Invocation& invocation) {
+ExitCode run_print_recipe(const CommandLine& line, const Invocation& invocation) {
   // A recipe for later use, with what is typed into it. Variables are not expanded.
   print_exactly(frozen_recipe(use_recipe(line, invocation).recipe));
   return ExitCode::kDone;
@@ -31,8 +31,8 @@ ExitCode run(const CommandLine& line, const Invocation& invocation) {
 
 const Action kPrintRecipeAction = {
     .option = {"print-recipe", "", "check the recipe and print it with all its defaults"},
-    .options = kOptions,
+    .options = kPrintRecipeOptions,
     .read = read_recipe_options,
-    .run = run};
+    .run = run_print_recipe};
 
 }  // namespace tenon

@@ -16,19 +16,19 @@
 namespace tenon {
 namespace {
 
-constexpr std::array kOptions = {kRecipeOption,
-                                 kPluginDirOption,
-                                 kSetOption,
-                                 kDeviceOption,
-                                 kLogLevelOption,
-                                 kNoVetCacheOption,
-                                 kTrustOption,
-                                 kAllowWritableOption,
-                                 Option{"id", "N", "id of the row; required"},
-                                 Option{"from", "DIR", "folder that --export-tables wrote"},
-                                 Option{"json", "", "print JSON"}};
+constexpr std::array kPrintRowOptions = {kRecipeOption,
+                                         kPluginDirOption,
+                                         kSetOption,
+                                         kDeviceOption,
+                                         kLogLevelOption,
+                                         kNoVetCacheOption,
+                                         kTrustOption,
+                                         kAllowWritableOption,
+                                         Option{"id", "N", "id of the row; required"},
+                                         Option{"from", "DIR", "folder that --export-tables wrote"},
+                                         Option{"json", "", "print JSON"}};
 
-void read(const GivenOptions& given, CommandLine& line) {
+void read_print_row(const GivenOptions& given, CommandLine& line) {
   line.table = given.value_of("table");
   if (!given.has("id")) {
     fail_usage("--table needs the id of a row: --id N");
@@ -51,7 +51,7 @@ void read(const GivenOptions& given, CommandLine& line) {
   read_plugin_options(given, line);
 }
 
-ExitCode run(const CommandLine& line, const Invocation& invocation) {
+ExitCode run_print_row(const CommandLine& line, const Invocation& invocation) {
   const RowTextForm form = line.is_json ? RowTextForm::kJson : RowTextForm::kLines;
   if (!line.rows_from.empty()) {
     print_output(exported_row_text(line.rows_from, line.table, line.row_id, form));
@@ -71,8 +71,8 @@ const Action kShowRowAction = {
                "NAME",
                "print one row of a table: from exported files with --from, its\n"
                "initial values with --recipe"},
-    .options = kOptions,
-    .read = read,
-    .run = run};
+    .options = kPrintRowOptions,
+    .read = read_print_row,
+    .run = run_print_row};
 
 }  // namespace tenon

@@ -12,10 +12,10 @@
 namespace tenon {
 namespace {
 
-constexpr std::array kOptions = {
+constexpr std::array kPrintSchemaOptions = {
     kPluginDirOption, kLogLevelOption, kNoVetCacheOption, kTrustOption, kAllowWritableOption};
 
-ExitCode run(const CommandLine& line, const Invocation& /*invocation*/) {
+ExitCode run_print_schema(const CommandLine& line, const Invocation& /*invocation*/) {
   PluginRegistry registry(plugin_setup(line, Vetting::kEarly));
   registry.warn_of_refused();
   print_output(editor_schema_text(offered_components(registry)));
@@ -28,8 +28,8 @@ const Action kPrintSchemaAction = {
     .option = {"print-schema",
                "",
                "print a JSON Schema of recipes with these plugins, for editors"},
-    .options = kOptions,
+    .options = kPrintSchemaOptions,
     .read = read_plugin_options,
-    .run = run};
+    .run = run_print_schema};
 
 }  // namespace tenon

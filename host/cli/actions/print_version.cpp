@@ -8,7 +8,7 @@
 namespace tenon {
 namespace {
 
-ExitCode run(const CommandLine& /*line*/, const Invocation& /*invocation*/) {
+ExitCode run_print_version(const CommandLine& /*line*/, const Invocation& /*invocation*/) {
   print_output(version_text() + "\n");
   return ExitCode::kDone;
 }
@@ -18,6 +18,6 @@ ExitCode run(const CommandLine& /*line*/, const Invocation& /*invocation*/) {
 const Action kPrintVersionAction = {
     .option = {"version", "", "print the versions of Tenon, its ABI and libtorch"},
     .options = {},
-    .run = run};
+    .run = run_print_version};
 
 }  // namespace tenon

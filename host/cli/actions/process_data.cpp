@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::int64_t kMostShown = 1000;
 
-constexpr std::array kOptions = {
+constexpr std::array kProcessDataOptions = {
     Option{"show",
            "N",
            "print the first N samples of data/train as text, with [[ ]] around\n"
@@ -32,7 +32,7 @@ constexpr std::array kOptions = {
     kTrustOption,
     kAllowWritableOption};
 
-void read(const GivenOptions& given, CommandLine& line) {
+void read_process_data(const GivenOptions& given, CommandLine& line) {
   read_recipe_options(given, line);
   if (given.has("show")) {
     line.num_shown = read_whole(
@@ -40,7 +40,7 @@ void read(const GivenOptions& given, CommandLine& line) {
   }
 }
 
-ExitCode run(const CommandLine& line, const Invocation& invocation) {
+ExitCode run_process_data(const CommandLine& line, const Invocation& invocation) {
   const UsedRecipe used = use_recipe(line, invocation);
   std::string text;
   for (const ProcessedSet& set : process_data(used.recipe, *used.plugins, line.num_shown)) {
@@ -61,8 +61,8 @@ const Action kProcessDataAction = {
                "",
                "open the datasets of the recipe, so that their caches are built\n"
                "before a run"},
-    .options = kOptions,
-    .read = read,
-    .run = run};
+    .options = kProcessDataOptions,
+    .read = read_process_data,
+    .run = run_process_data};
 
 }  // namespace tenon

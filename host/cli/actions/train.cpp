@@ -16,7 +16,7 @@
 namespace tenon {
 namespace {
 
-constexpr std::array kOptions = {
+constexpr std::array kTrainOptions = {
     kRecipeOption,
     kPluginDirOption,
     kSetOption,
@@ -91,7 +91,7 @@ void read_import(const GivenOptions& given, CommandLine& line) {
   line.resume = {};
 }
 
-void read(const GivenOptions& given, CommandLine& line) {
+void read_train(const GivenOptions& given, CommandLine& line) {
   read_run_options(given, line);
   if (!given.has("resume") && !line.run_dir.empty()) {
     line.resume.from = ResumeFrom::kAuto;  // so that the same command resumes its run
@@ -115,9 +115,9 @@ void read(const GivenOptions& given, CommandLine& line) {
 }  // namespace
 
 const Action kTrainAction = {.option = {},
-                             .options = kOptions,
+                             .options = kTrainOptions,
                              .processes = Processes::kOfRanks,
-                             .read = read,
+                             .read = read_train,
                              .run = run_recipe};
 
 }  // namespace tenon

@@ -14,23 +14,23 @@
 namespace tenon {
 namespace {
 
-constexpr std::array kOptions = {kRecipeOption,
-                                 kPluginDirOption,
-                                 kSetOption,
-                                 kDeviceOption,
-                                 kLaunchOption,
-                                 kQuietOption,
-                                 kLogLevelOption,
-                                 kNoVetCacheOption,
-                                 kTrustOption,
-                                 kAllowWritableOption};
+constexpr std::array kValidateOptions = {kRecipeOption,
+                                         kPluginDirOption,
+                                         kSetOption,
+                                         kDeviceOption,
+                                         kLaunchOption,
+                                         kQuietOption,
+                                         kLogLevelOption,
+                                         kNoVetCacheOption,
+                                         kTrustOption,
+                                         kAllowWritableOption};
 
-void read(const GivenOptions& given, CommandLine& line) {
+void read_validate(const GivenOptions& given, CommandLine& line) {
   read_launch_options(given, line);
   read_recipe_options(given, line);
 }
 
-ExitCode run(const CommandLine& line, const Invocation& invocation) {
+ExitCode run_validate(const CommandLine& line, const Invocation& invocation) {
   const UsedRecipe used = use_recipe(line, invocation);
   if (line.num_ranks > 0) {
     check_number_of_ranks(used.recipe, line.num_ranks);
@@ -44,9 +44,9 @@ ExitCode run(const CommandLine& line, const Invocation& invocation) {
 
 const Action kValidateAction = {
     .option = {"validate", "", "check the recipe and the options of all its components"},
-    .options = kOptions,
+    .options = kValidateOptions,
     .processes = Processes::kOfRanks,
-    .read = read,
-    .run = run};
+    .read = read_validate,
+    .run = run_validate};
 
 }  // namespace tenon

@@ -8,11 +8,11 @@
 namespace tenon {
 namespace {
 
-void read(const GivenOptions& given, CommandLine& line) {
+void read_verify(const GivenOptions& given, CommandLine& line) {
   line.checkpoints = given.values_of("verify");
 }
 
-ExitCode run(const CommandLine& line, const Invocation& /*invocation*/) {
+ExitCode run_verify(const CommandLine& line, const Invocation& /*invocation*/) {
   print_output(verified_text(line.checkpoints.front()));
   return ExitCode::kDone;
 }
@@ -22,7 +22,7 @@ ExitCode run(const CommandLine& line, const Invocation& /*invocation*/) {
 const Action kVerifyAction = {
     .option = {"verify", "CHECKPOINT", "read a whole checkpoint and verify its checksums"},
     .options = {},
-    .read = read,
-    .run = run};
+    .read = read_verify,
+    .run = run_verify};
 
 }  // namespace tenon

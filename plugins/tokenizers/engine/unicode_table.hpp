@@ -88,6 +88,9 @@ enum class GraphemeBreak : uint8_t {
 // Category, flags and grapheme break of a code point.
 uint32_t flags_of(char32_t code);
 
+inline bool has_flag(char32_t code, UnicodeFlag flag) {
+  return (flags_of(code) & flag) != 0;
+}
 inline Category category_of(uint32_t flags) {
   return static_cast<Category>(flags & kCategoryMask);
 }

@@ -7,13 +7,6 @@
 #include "../engine/unicode_table.hpp"
 
 namespace tenon {
-namespace {
-
-bool has(char32_t code, uint32_t flag) {
-  return (flags_of(code) & flag) != 0;
-}
-
-}  // namespace
 
 AddedTokens::AddedTokens(const JsonPlace& place,
                          const TokenModel& model,
@@ -110,17 +103,17 @@ const AddedToken* AddedTokens::find(std::string_view content) const {
 }
 
 bool AddedTokens::is_word_before(std::string_view text, size_t at) {
-  return at > 0 && has(utf8_read_before(text.data() + at), kWord);
+  return at > 0 && has_flag(utf8_read_before(text.data() + at), kWord);
 }
 
 bool AddedTokens::is_word_after(std::string_view text, size_t at) {
-  return at < text.size() && has(utf8_read(text.data() + at), kWord);
+  return at < text.size() && has_flag(utf8_read(text.data() + at), kWord);
 }
 
 size_t AddedTokens::spaces_begin(std::string_view text, size_t end) {
   while (end > 0) {
     const char32_t code = utf8_read_before(text.data() + end);
-    if (!has(code, kSpace)) {
+    if (!has_flag(code, kSpace)) {
       break;
     }
     end -= utf8_size_of(code);
@@ -131,7 +124,7 @@ size_t AddedTokens::spaces_begin(std::string_view text, size_t end) {
 size_t AddedTokens::spaces_end(std::string_view text, size_t begin) {
   while (begin < text.size()) {
     const char32_t code = utf8_read(text.data() + begin);
-    if (!has(code, kSpace)) {
+    if (!has_flag(code, kSpace)) {
       break;
     }
     begin += utf8_size_of(code);

@@ -11,10 +11,6 @@
 namespace tenon {
 namespace {
 
-bool has(char32_t code, uint32_t flag) {
-  return (flags_of(code) & flag) != 0;
-}
-
 const SplitPattern& gpt2_pattern() {
   static const SplitPattern pattern(PatternKind::kGpt2);
   return pattern;
@@ -291,11 +287,12 @@ void PreTokenizer::run(const Step& step, SplitText& text) {
       });
       break;
     case Kind::kWhitespaceSplit:
-      split_at(text, Behavior::kRemoved, [](char32_t code) { return has(code, kSpace); });
+      split_at(text, Behavior::kRemoved, [](char32_t code) { return has_flag(code, kSpace); });
       break;
     case Kind::kBert:
-      split_at(text, Behavior::kRemoved, [](char32_t code) { return has(code, kSpace); });
-      split_at(text, Behavior::kIsolated, [](char32_t code) { return has(code, kPunctuation); });
+      split_at(text, Behavior::kRemoved, [](char32_t code) { return has_flag(code, kSpace); });
+      split_at(
+          text, Behavior::kIsolated, [](char32_t code) { return has_flag(code, kPunctuation); });
       break;
     case Kind::kMetaspace: {
       const std::string replacement = utf8_of(step.character);
@@ -314,10 +311,10 @@ void PreTokenizer::run(const Step& step, SplitText& text) {
       break;
     }
     case Kind::kPunctuation:
-      split_at(text, step.behavior, [](char32_t code) { return has(code, kPunctuation); });
+      split_at(text, step.behavior, [](char32_t code) { return has_flag(code, kPunctuation); });
       break;
     case Kind::kDigits:
-      split_at(text, step.behavior, [](char32_t code) { return has(code, kNumeric); });
+      split_at(text, step.behavior, [](char32_t code) { return has_flag(code, kNumeric); });
       break;
     case Kind::kDelimiter:
       split_at(text, Behavior::kRemoved, [&](char32_t code) { return code == step.character; });

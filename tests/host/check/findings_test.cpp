@@ -13,16 +13,16 @@ TEST_CASE("a check fails if any component has a problem", "[check]") {
   findings.add_skipped("loss \"b\" cannot be created");
   findings.add_problem("loss \"a\" is wrong");
   const CheckResult result = findings.result("none");
-  CHECK(result.outcome == Outcome::kFailed);
+  CHECK(result.outcome == CheckOutcome::kFailed);
   CHECK(result.found == std::vector<std::string>{"loss \"a\" is wrong"});
 }
 
 TEST_CASE("a check is skipped if no component was examined", "[check]") {
   Findings findings;
-  CHECK(findings.result("no loss").outcome == Outcome::kSkipped);
+  CHECK(findings.result("no loss").outcome == CheckOutcome::kSkipped);
   CHECK(findings.result("no loss").found == std::vector<std::string>{"no loss"});
   findings.add_skipped("loss \"b\" cannot be created");
-  CHECK(findings.result("no loss").outcome == Outcome::kSkipped);
+  CHECK(findings.result("no loss").outcome == CheckOutcome::kSkipped);
   CHECK(findings.result("no loss").found ==
         std::vector<std::string>{"loss \"b\" cannot be created"});
 }
@@ -33,7 +33,7 @@ TEST_CASE("a check that passes keeps the reasons for what it skipped", "[check]"
   findings.add_remark("3 values");
   findings.add_skipped("loss \"b\" cannot be created");
   const CheckResult result = findings.result("none");
-  CHECK(result.outcome == Outcome::kPassed);
+  CHECK(result.outcome == CheckOutcome::kPassed);
   CHECK(result.found == std::vector<std::string>{"3 values", "loss \"b\" cannot be created"});
 }
 

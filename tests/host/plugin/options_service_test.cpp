@@ -13,7 +13,7 @@ using namespace tenon;
 
 namespace {
 
-const tenon_loss kNoTable{};
+const tenon_loss kNoLossTable{};
 
 const char* const kJson = R"({
   "flag": true, "lr": 0.003, "steps": 300, "whole": 3.0, "big": 18446744073709551615,
@@ -23,7 +23,7 @@ const char* const kJson = R"({
 })";
 
 struct Fixture {
-  FakeComponent fake{"loss", TENON_LOSS_ID, &kNoTable};
+  FakeComponent fake{"loss", TENON_LOSS_ID, &kNoLossTable};
   ComponentIdentity identity{fake.loaded(), "/loss"};
   const tenon_options_api* api = options_service();
 
