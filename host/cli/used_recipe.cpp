@@ -39,8 +39,8 @@ std::string plugin_options(const CommandLine& line) {
   return shell_text(words);
 }
 
-// Compute threads if the recipe does not set them. torchrun sets OMP_NUM_THREADS to 1 by itself, so
-// it tells nothing there.
+// Compute threads if the recipe does not set them. torchrun sets OMP_NUM_THREADS to 1 by itself:
+// there it is not the user's choice.
 int compute_threads_for(const RankEnvironment& ranks) {
   const char* const wanted = std::getenv("OMP_NUM_THREADS");
   if (wanted != nullptr && ranks.launcher != "torchrun" && threads_of_variable(wanted) > 0) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/train/roll_back.hpp"
+
 #include "tests/host/train/loop_rig.hpp"
 
 namespace tenon {
