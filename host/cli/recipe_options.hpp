@@ -8,6 +8,8 @@
 #include "host/cli/given_options.hpp"
 #include "host/cli/option.hpp"
 
+#include <array>
+
 namespace tenon {
 
 inline constexpr Option kRecipeOption{"recipe", "FILE", "recipe: JSON with comments"};
@@ -50,6 +52,16 @@ inline constexpr Option kAllowWritableOption{
 // Reads --plugin-dir, --log-level, --no-vet-cache, --trust, --allow-writable-plugins, --quiet and
 // --json.
 void read_plugin_options(const GivenOptions& given, CommandLine& line);
+
+// The options of an action that checks a recipe and nothing else.
+inline constexpr std::array kRecipeOptions = {kRecipeOption,
+                                              kPluginDirOption,
+                                              kSetOption,
+                                              kDeviceOption,
+                                              kLogLevelOption,
+                                              kNoVetCacheOption,
+                                              kTrustOption,
+                                              kAllowWritableOption};
 
 // Reads --recipe, --set and --device, and the options of read_plugin_options().
 //

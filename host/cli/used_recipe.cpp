@@ -43,8 +43,10 @@ std::string plugin_options(const CommandLine& line) {
 // there it is not the user's choice.
 int compute_threads_for(const RankEnvironment& ranks) {
   const char* const wanted = std::getenv("OMP_NUM_THREADS");
-  if (wanted != nullptr && ranks.launcher != "torchrun" && threads_of_variable(wanted) > 0) {
-    return threads_of_variable(wanted);
+  if (wanted != nullptr && ranks.launcher != "torchrun") {
+    if (const int threads = threads_of_variable(wanted); threads > 0) {
+      return threads;
+    }
   }
   if (ranks.threads > 0) {
     return static_cast<int>(ranks.threads);

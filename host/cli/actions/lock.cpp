@@ -7,19 +7,8 @@
 #include "host/cli/recipe_options.hpp"
 #include "host/cli/used_recipe.hpp"
 
-#include <array>
-
 namespace tenon {
 namespace {
-
-constexpr std::array kLockOptions = {kRecipeOption,
-                                     kPluginDirOption,
-                                     kSetOption,
-                                     kDeviceOption,
-                                     kLogLevelOption,
-                                     kNoVetCacheOption,
-                                     kTrustOption,
-                                     kAllowWritableOption};
 
 ExitCode run_lock(const CommandLine& line, const Invocation& invocation) {
   print_output(write_lock(use_recipe(line, invocation).recipe));
@@ -33,7 +22,7 @@ const Action kLockAction = {
                "",
                "check the recipe and write id, version and SHA-256 of its plugins to\n"
                "plugins.lock beside it; later runs report other files"},
-    .options = kLockOptions,
+    .options = kRecipeOptions,
     .read = read_recipe_options,
     .run = run_lock};
 

@@ -7,19 +7,8 @@
 #include "host/cli/used_recipe.hpp"
 #include "host/recipe/recipe_loader.hpp"
 
-#include <array>
-
 namespace tenon {
 namespace {
-
-constexpr std::array kPrintRecipeOptions = {kRecipeOption,
-                                            kPluginDirOption,
-                                            kSetOption,
-                                            kDeviceOption,
-                                            kLogLevelOption,
-                                            kNoVetCacheOption,
-                                            kTrustOption,
-                                            kAllowWritableOption};
 
 ExitCode run_print_recipe(const CommandLine& line, const Invocation& invocation) {
   // A recipe for later use, with what is typed into it. Variables are not expanded.
@@ -31,7 +20,7 @@ ExitCode run_print_recipe(const CommandLine& line, const Invocation& invocation)
 
 const Action kPrintRecipeAction = {
     .option = {"print-recipe", "", "check the recipe and print it with all its defaults"},
-    .options = kPrintRecipeOptions,
+    .options = kRecipeOptions,
     .read = read_recipe_options,
     .run = run_print_recipe};
 
