@@ -24,6 +24,27 @@ at::Tensor joined(at::TensorList weights) {
   return weights.size() == 1 ? weights[0] : at::cat(weights);
 }
 
+// Below this number of rows, a product takes about as long as a copy of its weights.
+constexpr int64_t kLeastRowsToJoin = 128;
+
+// x [w0; w1; ...]^T + b: [M, N]. For few rows, as in generation, each weight has its own product.
+at::Tensor product_with(const at::Tensor& x_MK,
+                        at::TensorList weights,
+                        const std::optional<at::Tensor>& bias) {
+  if (weights.size() == 1 || x_MK.size(0) >= kLeastRowsToJoin) {
+    return product_forward(x_MK, joined(weights), bias);
+  }
+  std::vector<at::Tensor> parts;
+  int64_t column = 0;
+  for (const at::Tensor& weight : weights) {
+    const int64_t width = weight.size(0);
+    const auto part = bias ? std::optional(bias->narrow(0, column, width)) : std::nullopt;
+    parts.push_back(product_forward(x_MK, weight, part));
+    column += width;
+  }
+  return at::cat(parts, 1);
+}
+
 // y = x [w0; w1; ...]^T + b. Backward joins the weights again, so that no copy of them outlives a
 // call.
 class Linear : public torch::autograd::Function<Linear> {
@@ -38,7 +59,7 @@ class Linear : public torch::autograd::Function<Linear> {
     context->save_for_backward(std::move(saved));
     context->saved_data["has_bias"] = bias.has_value();
     std::vector<int64_t> shape = x.sizes().vec();
-    const at::Tensor y_MN = product_forward(flat(x), joined(weights), bias);
+    const at::Tensor y_MN = product_with(flat(x), weights, bias);
     shape.back() = y_MN.size(1);
     return y_MN.view(shape);
   }

@@ -27,11 +27,46 @@ int64_t rows_a_task(int64_t num_rows, int64_t tile_rows) {
   return at::divup(at::divup(num_rows, tasks), tile_rows) * tile_rows;
 }
 
+// Up to this number, computing the products takes no longer than reading one factor.
+constexpr int64_t kFewRows = 8;
+
+at::Tensor few_rows_product(const at::Tensor& a_MK,
+                            const at::Tensor& b_KN,
+                            const std::optional<at::Tensor>& bias_N) {
+  constexpr int64_t kTask = 16384;  // elements of b: some microseconds
+  const int64_t M = a_MK.size(0);
+  const int64_t K = a_MK.size(1);
+  const int64_t N = b_KN.size(1);
+  at::Tensor c = at::empty({M, N}, a_MK.options());
+  const MatrixView a = view_of(a_MK);
+  const MatrixView b = view_of(b_KN);
+  auto* const c_data = c.mutable_data_ptr<float>();
+  at::parallel_for(0, N, at::divup(kTask, K), [&](int64_t begin, int64_t end) {
+    multiply_rows({.a = a.data,
+                   .b = b.data + begin * b.column,
+                   .c = c_data + begin,
+                   .a_row = a.row,
+                   .b_row = b.column,
+                   .c_row = N,
+                   .num_rows = M,
+                   .num_columns = end - begin,
+                   .depth = K});
+  });
+  return bias_N ? c.add_(*bias_N) : c;
+}
+
 }  // namespace
+
+bool is_of_few_rows(const at::Tensor& a_MK, const at::Tensor& b_KN) {
+  return a_MK.size(0) <= kFewRows && a_MK.stride(1) == 1 && b_KN.stride(0) == 1;
+}
 
 at::Tensor own_product(const at::Tensor& a_MK,
                        const at::Tensor& b_KN,
                        const std::optional<at::Tensor>& bias_N) {
+  if (is_of_few_rows(a_MK, b_KN)) {
+    return few_rows_product(a_MK, b_KN, bias_N);
+  }
   const int64_t M = a_MK.size(0);
   const int64_t K = a_MK.size(1);
   const int64_t N = b_KN.size(1);

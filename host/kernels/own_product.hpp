@@ -12,8 +12,14 @@ namespace tenon {
 
 // a b + bias: [M, N], dense. The same bits for any number of threads.
 // Shapes  a_MK and b_KN with any strides, not empty; bias_N optional
+//
+// With few rows (is_of_few_rows), the product takes as long as reading b.
 at::Tensor own_product(const at::Tensor& a_MK,
                        const at::Tensor& b_KN,
                        const std::optional<at::Tensor>& bias_N);
+
+// Whether own_product reads the factors as they are: a has few rows, and sums over K run along
+// dense rows of a and dense columns of b.
+bool is_of_few_rows(const at::Tensor& a_MK, const at::Tensor& b_KN);
 
 }  // namespace tenon

@@ -90,3 +90,44 @@ void multiply_tiles(const ProductBlock& block) {
     multiply_all<TileInto::kSet>(block);
   }
 }
+
+// Dot products of one row of a with kRows rows of b.
+template <int64_t kRows>
+SIMD_INLINE void dot_products(
+    const float* a, const float* b, int64_t b_row, int64_t depth, float* c) {
+  Floats sums[kRows] = {};
+  const int64_t whole = depth - depth % kLanes;
+  for (int64_t k = 0; k < whole; k += kLanes) {
+    const Floats factor = load(a + k);
+#pragma GCC unroll 4
+    for (int64_t j = 0; j < kRows; ++j) {
+      sums[j] += factor * load(b + j * b_row + k);
+    }
+  }
+  if (whole < depth) {
+    const Floats factor = load_part(a + whole, depth - whole, 0.0f);
+    for (int64_t j = 0; j < kRows; ++j) {
+      sums[j] += factor * load_part(b + j * b_row + whole, depth - whole, 0.0f);
+    }
+  }
+  for (int64_t j = 0; j < kRows; ++j) {
+    c[j] = sum_of(sums[j]);
+  }
+}
+
+void multiply_dense_rows(const RowProducts& of) {
+  constexpr int64_t kTogether = 4;
+  int64_t j = 0;
+  for (; j + kTogether <= of.num_columns; j += kTogether) {
+    for (int64_t i = 0; i < of.num_rows; ++i) {
+      dot_products<kTogether>(
+          of.a + i * of.a_row, of.b + j * of.b_row, of.b_row, of.depth, of.c + i * of.c_row + j);
+    }
+  }
+  for (; j < of.num_columns; ++j) {
+    for (int64_t i = 0; i < of.num_rows; ++i) {
+      dot_products<1>(
+          of.a + i * of.a_row, of.b + j * of.b_row, of.b_row, of.depth, of.c + i * of.c_row + j);
+    }
+  }
+}

@@ -14,6 +14,10 @@ ProductTiles product_tiles() {
   return SIMD_CHOICE(sizes_of_tiles)();
 }
 
+void multiply_rows(const RowProducts& rows) {
+  SIMD_CHOICE(multiply_dense_rows)(rows);
+}
+
 void pack_rows(const MatrixView& a, int64_t rows, int64_t depth, float* to) {
   SIMD_CHOICE(pack_tile_rows)(a, rows, depth, to);
 }

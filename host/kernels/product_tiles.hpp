@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The parts of a matrix product c = a b in fp32, without ATen: both factors are packed into tiles
-// that stay in cache, and multiplied block by block.
-// Invariant: an element of c is summed in the order of k, whatever the blocks.
+// that stay in cache, and multiplied block by block; or few rows are multiplied as they are.
+// Invariant: the order of the sum of an element of c does not depend on the blocks.
 //
 // Source: Goto and van de Geijn, Anatomy of High-Performance Matrix Multiplication (2008), section
 // 4; tiles of Van Zee and van de Geijn, BLIS: A Framework for Rapidly Instantiating BLAS
@@ -28,6 +28,21 @@ struct ProductTiles {
   int64_t depth = 0;
 };
 ProductTiles product_tiles();
+
+// Dot products of dense rows: c[i, j] = the sum of a[i, k] b[j, k] over k. Reads b once, as fast as
+// memory allows, so it serves few rows of a.
+struct RowProducts {
+  const float* a = nullptr;
+  const float* b = nullptr;
+  float* c = nullptr;
+  int64_t a_row = 0;  // distance of rows of a
+  int64_t b_row = 0;
+  int64_t c_row = 0;
+  int64_t num_rows = 0;     // of a and c
+  int64_t num_columns = 0;  // of c: rows of b
+  int64_t depth = 0;
+};
+void multiply_rows(const RowProducts& rows);
 
 // Packs `rows` rows of a, or `columns` columns of b, over `depth` values of k. Both are padded with
 // zeros to whole tiles: `to` has room for that.

@@ -138,6 +138,16 @@ bool is_worth_a_choice(const Shape& s) {
   return std::min({s.M, s.N, s.K}) >= kLeastSide && s.M * s.N * s.K >= kLeastProducts;
 }
 
+// Products of few rows, as in generation, take as long as reading w. Libraries read it at a third
+// of the memory's rate (MKL on AMD), and a small measurement would not show that, since it runs in
+// cache. So these need no choice.
+bool is_own_by_rule(const at::Tensor& x_MK, const at::Tensor& w_NK) {
+  return x_MK.device().is_cpu() && x_MK.scalar_type() == at::kFloat &&
+         w_NK.scalar_type() == at::kFloat && !at::GradMode::is_enabled() && !is_plain("linear") &&
+         !kernel_policy().forced.contains("linear") && x_MK.numel() > 0 && w_NK.numel() > 0 &&
+         is_of_few_rows(x_MK, w_NK.t());
+}
+
 at::Tensor filled(int64_t rows, int64_t columns, at::ScalarType dtype) {
   return at::full({rows, columns}, 0.5, at::dtype(dtype));
 }
@@ -182,6 +192,9 @@ size_t choose(std::string_view op,
 at::Tensor product_forward(const at::Tensor& x_MK,
                            const at::Tensor& w_NK,
                            const std::optional<at::Tensor>& b_N) {
+  if (is_own_by_rule(x_MK, w_NK)) {
+    return own_product(x_MK, w_NK.t(), b_N);
+  }
   const size_t candidate = choose(
       "linear.forward",
       kForward,

@@ -421,17 +421,31 @@ ByteBpe::ByteBpe(TokenMap tokens, const std::vector<MergeRule>& rules, WholeWord
   for (size_t byte = 0; byte < byte_ids_.size(); ++byte) {
     const char c = static_cast<char>(byte);
     byte_ids_[byte] = tokens_.get({&c, 1});
-    TENON_CHECK(byte_ids_[byte] != TokenMap::kNone,
-                "the vocabulary has no token for byte ",
-                byte,
-                " (expected one for each of 256)");
+    has_byte_ids_ = has_byte_ids_ && byte_ids_[byte] != TokenMap::kNone;
   }
   for (size_t pair = 0; pair < byte_pairs_.size(); ++pair) {
-    byte_pairs_[pair] = merges_.find(byte_ids_[pair >> 8], byte_ids_[pair & 255]);
+    const int32_t left = byte_ids_[pair >> 8];
+    const int32_t right = byte_ids_[pair & 255];
+    if (left != TokenMap::kNone && right != TokenMap::kNone) {
+      byte_pairs_[pair] = merges_.find(left, right);
+    }
   }
 }
 
 ByteBpe::~ByteBpe() = default;
+
+bool ByteBpe::has_all_bytes(std::string_view text) const {
+  return has_byte_ids_ || std::all_of(text.begin(), text.end(), [this](char c) {
+           return byte_ids_[static_cast<unsigned char>(c)] != TokenMap::kNone;
+         });
+}
+
+std::optional<unsigned char> ByteBpe::missing_byte() const {
+  const auto missing = std::find(byte_ids_.begin(), byte_ids_.end(), TokenMap::kNone);
+  return missing == byte_ids_.end()
+             ? std::nullopt
+             : std::optional(static_cast<unsigned char>(missing - byte_ids_.begin()));
+}
 
 // Merges the pair of the lowest rank, the leftmost first, until there is none.
 size_t ByteBpe::merge_short(std::string_view word, int32_t* out) const {

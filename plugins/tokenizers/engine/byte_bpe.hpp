@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Byte pair encoding of a vocabulary that has all 256 bytes: words of bytes to ids. Words come from
-// split patterns. Each call uses a cache of words, which it borrows from the vocabulary's pool, so
-// concurrent calls share nothing that is written.
-// Invariant: the ids of a word do not depend on the cache.
-// Threads: after construction, encode may be called from many threads at once.
+// Byte pair encoding of bytes: words of bytes to ids. Words come from split patterns. Each call
+// uses a cache of words, which it borrows from the vocabulary's pool, so concurrent calls share
+// nothing that is written. Invariant: the ids of a word do not depend on the cache. Threads: after
+// construction, encode may be called from many threads at once.
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -43,17 +43,20 @@ class WordCache;
 
 class ByteBpe {
  public:
-  /* Takes the tokens' bytes with their ids, and the merge rules. A later rule of an equal pair
-   * replaces an earlier one.
-   *
-   * Errors   TENON_INVALID if a single byte has no token */
+  // Takes the tokens' bytes with their ids, and the merge rules. A later rule of an equal pair
+  // replaces an earlier one.
   ByteBpe(TokenMap tokens, const std::vector<MergeRule>& rules, WholeWords whole_words);
   ~ByteBpe();
   ByteBpe(const ByteBpe&) = delete;
   ByteBpe& operator=(const ByteBpe&) = delete;
 
-  /* Splits the part [begin, end) of a text by the patterns, one after the other, and encodes each
-   * piece. Ranges are widened to whole code points of the text.
+  // Whether each byte of a text has a token of its own. Other texts cannot be encoded here.
+  bool has_all_bytes(std::string_view text) const;
+  // A byte without a token.
+  std::optional<unsigned char> missing_byte() const;
+
+  /* Splits the part [begin, end) of a text with all bytes by the patterns, one after the other, and
+   * encodes each piece. Ranges are widened to whole code points of the text.
    *
    * Threads  [any] */
   void encode(std::string_view text,
@@ -63,7 +66,7 @@ class ByteBpe {
               WithRanges with_ranges,
               TokenReceiver& receiver) const;
 
-  // Encodes one word; appends its ids.
+  // Encodes one word with all bytes; appends its ids.
   void encode_word(std::string_view word, std::vector<int32_t>& out) const;
 
   // Bytes of a token; 0 for an id that has none.
@@ -78,6 +81,7 @@ class ByteBpe {
   TokenMap tokens_;
   WholeWords whole_words_;
   std::array<int32_t, 256> byte_ids_{};
+  bool has_byte_ids_ = true;  // all 256
   MergeTable merges_;
   std::vector<MergeTable::Merged> byte_pairs_;  // of two bytes
   std::vector<uint32_t> sizes_;

@@ -176,11 +176,6 @@ std::unique_ptr<ByteBpe> BpeModel::byte_bpe() const {
   if (!prefix_.empty() || !suffix_.empty()) {
     return nullptr;
   }
-  for (unsigned byte = 0; byte < 256; ++byte) {
-    if (tokens_.get(byte_level_text(static_cast<unsigned char>(byte))) == TokenMap::kNone) {
-      return nullptr;
-    }
-  }
   // Tokens outside of the alphabet never occur in words.
   TokenMap bytes;
   std::string text;

@@ -91,7 +91,7 @@ void HfTokenizer::encode(std::string_view text,
   if (around == Around::kYes) {
     add_around(around_.before, 0, with_ranges, receiver);
   }
-  if (byte_bpe_ != nullptr && normalizer_.keeps(text)) {
+  if (byte_bpe_ != nullptr && byte_bpe_->has_all_bytes(text) && normalizer_.keeps(text)) {
     encode_bytes(text, templates, with_ranges, receiver);
   } else {
     encode_pieces(text, templates, with_ranges, receiver);

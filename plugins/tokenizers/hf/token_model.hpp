@@ -66,7 +66,7 @@ class BpeModel : public TokenModel {
   explicit BpeModel(const JsonPlace& place);
   void encode(std::string_view piece, std::vector<ModelToken>& out) const override;
   // The same vocabulary for words of bytes, whose tokens are in the byte-level alphabet; null if it
-  // does not cover all bytes or has parts that work on characters.
+  // has parts that work on characters. Texts with a byte that has no token need encode().
   std::unique_ptr<ByteBpe> byte_bpe() const;
 
  private:

@@ -62,6 +62,13 @@ RankTokenizer::RankTokenizer(RankFile file,
   const std::vector<MergeRule> rules = rules_of(file);
   by_rank_ = std::move(file.by_rank);
   bpe_ = std::make_unique<ByteBpe>(std::move(file.tokens), rules, WholeWords::kLookedUp);
+  if (const auto byte = bpe_->missing_byte()) {
+    TENON_FAIL(TENON_INVALID,
+               "tiktoken.file",
+               "the vocabulary has no token for byte ",
+               static_cast<int>(*byte),
+               " (expected one for each of 256)");
+  }
 }
 
 void RankTokenizer::encode(std::string_view text,
