@@ -76,11 +76,13 @@ std::string_view operator_of(std::string_view op) {
 
 // Another candidate must be faster than the default by this, so that noise seldom decides.
 constexpr double kClearlyFaster = 0.98;
-constexpr size_t kRounds = 4;  // the first of them warms up
-// Before a round, a candidate that takes as many times as long as the fastest has lost. The default
-// never loses early: another process may have slowed its first runs down.
+constexpr size_t kRounds = 7;  // the first of them warms up
+// Before a round, a candidate that takes as many times as long as the fastest has lost. Another
+// process may have slowed its first runs down, so the limits are wide at first, and the default
+// loses last.
 constexpr double kNever = std::numeric_limits<double>::infinity();
-constexpr std::array<double, kRounds> kClearlySlower = {kNever, kNever, 1.25, 1.1};
+constexpr std::array<double, kRounds> kClearlySlower = {kNever, kNever, 2.0, 1.5, 1.2, 1.1, 1.1};
+constexpr size_t kDefaultLoses = 4;  // the first round before which it may
 
 // The fastest candidate, by the shortest of some runs in turn, since other processes only slow one
 // down.
@@ -89,14 +91,16 @@ size_t measure(const KernelQuestion& question, const std::function<void(size_t)>
   std::vector<double> best(num, std::numeric_limits<double>::infinity());
   for (size_t round = 0; round < kRounds; ++round) {
     const double longest = *std::ranges::min_element(best) * kClearlySlower[round];
-    const auto has_lost = [longest](double seconds) { return seconds > longest; };
-    if (std::all_of(best.begin() + 1, best.end(), has_lost)) {
+    std::vector<size_t> left;
+    for (size_t i = 0; i < num; ++i) {
+      if (best[i] <= longest || (i == 0 && round < kDefaultLoses)) {
+        left.push_back(i);
+      }
+    }
+    if (left.size() == 1) {
       break;
     }
-    for (size_t i = 0; i < num; ++i) {
-      if (i > 0 && has_lost(best[i])) {
-        continue;
-      }
+    for (const size_t i : left) {
       const auto begin = std::chrono::steady_clock::now();
       run(i);
       const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
