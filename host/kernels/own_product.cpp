@@ -6,6 +6,7 @@
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
+#include <ATen/record_function.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -64,6 +65,7 @@ bool is_of_few_rows(const at::Tensor& a_MK, const at::Tensor& b_KN) {
 at::Tensor own_product(const at::Tensor& a_MK,
                        const at::Tensor& b_KN,
                        const std::optional<at::Tensor>& bias_N) {
+  RECORD_FUNCTION("tenon::product", c10::ArrayRef<const c10::IValue>());  // for profiles
   if (is_of_few_rows(a_MK, b_KN)) {
     return few_rows_product(a_MK, b_KN, bias_N);
   }

@@ -3,7 +3,7 @@
 // Loss of power at any moment of a run. The host runs once, while all that it does to its disk is
 // recorded. Each state that the disk may then be in is checked, and the same command resumes from a
 // sample of them: power_loss.hpp says which states these are, power_replay.hpp what must hold.
-//   TENON_POWER_STATES   the number of states of each scenario to resume from (24); "all"
+//   TENON_POWER_STATES   the number of states of each scenario to resume from (16); "all"
 //   TENON_POWER_SEED     others of them (1)
 #include <nlohmann/json.hpp>
 
@@ -63,7 +63,7 @@ void check_scenario(PowerScenario scenario, const std::vector<std::string>& word
   INFO(name << ": " << text_of_first(wrong));
   CHECK(wrong.empty());
   const std::vector<std::string> not_resumed =
-      replay.resume_states(number_from("TENON_POWER_STATES", 24),
+      replay.resume_states(number_from("TENON_POWER_STATES", 16),
                            static_cast<uint32_t>(number_from("TENON_POWER_SEED", 1)));
   std::cout << name << ": " << replay.log().events.size() << " calls, " << replay.num_states()
             << " states of " << replay.num_shapes() << " shapes, " << replay.num_resumed()
