@@ -8,6 +8,7 @@
 #include "host/kernels/linear.hpp"
 #include "host/kernels/products.hpp"
 #include "host/kernels/row_math.hpp"
+#include "host/kernels/swiglu.hpp"
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
@@ -92,31 +93,6 @@ at::Tensor sum_by_token(const at::Tensor& rows, const at::Tensor& places, int64_
   return y;
 }
 
-// silu(gate) * up of rows of two adjacent halves.
-at::Tensor swiglu(const at::Tensor& gate_up) {
-  const int64_t width = gate_up.size(1) / 2;
-  at::Tensor y = at::empty({gate_up.size(0), width}, gate_up.options());
-  const float* const in = gate_up.const_data_ptr<float>();
-  float* const out = y.mutable_data_ptr<float>();
-  at::parallel_for(0, y.size(0), kGrain, [&](int64_t begin, int64_t end) {
-    swiglu_rows(in + begin * 2 * width, out + begin * width, end - begin, width);
-  });
-  return y;
-}
-
-at::Tensor swiglu_grad(const at::Tensor& gate_up, const at::Tensor& grad_y) {
-  const int64_t width = grad_y.size(1);
-  at::Tensor grad = at::empty_like(gate_up);
-  const float* const in = gate_up.const_data_ptr<float>();
-  const float* const by_y = grad_y.const_data_ptr<float>();
-  float* const out = grad.mutable_data_ptr<float>();
-  at::parallel_for(0, grad_y.size(0), kGrain, [&](int64_t begin, int64_t end) {
-    swiglu_grad_rows(
-        in + begin * 2 * width, by_y + begin * width, out + begin * 2 * width, end - begin, width);
-  });
-  return grad;
-}
-
 // With silu in fp32. Weights enter before the last product, so that the sum over the experts of a
 // token is a sum of rows. Backward gathers the rows of x again instead of keeping them.
 class ExpertMlp : public torch::autograd::Function<ExpertMlp> {
@@ -140,7 +116,7 @@ class ExpertMlp : public torch::autograd::Function<ExpertMlp> {
     for_each_expert(g, [&](int64_t i, int64_t first, int64_t num) {
       const at::Tensor rows = x.index_select(0, tokens.narrow(0, first, num));
       const at::Tensor h = gate_up.narrow(0, first, num);
-      h.copy_(product_forward(rows, at::cat({gate[i], up[i]}), {}));
+      h.copy_(product_forward(rows, {gate[i], up[i]}, {}));
       const at::Tensor fed = swiglu(h).mul_(weight.narrow(0, first, num));
       out.narrow(0, first, num).copy_(product_forward(fed, down[i], {}));
     });
@@ -179,7 +155,7 @@ class ExpertMlp : public torch::autograd::Function<ExpertMlp> {
       grad_weight.narrow(0, first, num).copy_((by_fed * fed).sum(1));
       grad_down[i].copy_(product_grad_weight(by_y, fed.mul_(w)));
       const at::Tensor by_h = swiglu_grad(h, by_fed.mul(w));
-      grad_rows.narrow(0, first, num).copy_(product_grad_input(by_h, at::cat({gate[i], up[i]})));
+      grad_rows.narrow(0, first, num).copy_(product_grad_input(by_h, {gate[i], up[i]}));
       const at::Tensor both = product_grad_weight(by_h, x.index_select(0, of));
       grad_gate[i].copy_(both.narrow(0, 0, inner));
       grad_up[i].copy_(both.narrow(0, inner, inner));

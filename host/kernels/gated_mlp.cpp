@@ -5,62 +5,103 @@
 #include "host/kernels/first_order.hpp"
 #include "host/kernels/fused.hpp"
 #include "host/kernels/linear.hpp"
-#include "host/kernels/row_math.hpp"
+#include "host/kernels/linear_map.hpp"
+#include "host/kernels/products.hpp"
+#include "host/kernels/swiglu.hpp"
 
 #include <ATen/ATen.h>
-#include <ATen/Parallel.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 namespace tenon {
 namespace {
 
-// silu(gate) * up of two adjacent halves. Backward writes both gradients into one tensor, the
-// layout that the preceding product needs. Each direction is one pass.
+// For weights that are not matrices.
 class Swiglu : public torch::autograd::Function<Swiglu> {
  public:
   static at::Tensor forward(torch::autograd::AutogradContext* context,
                             const at::Tensor& gate_up_in) {
     const at::AutoDispatchBelowADInplaceOrView below;
-    const at::Tensor gate_up = gate_up_in.contiguous();
-    const int64_t width = gate_up.size(-1) / 2;
-    std::vector<int64_t> shape = gate_up.sizes().vec();
-    shape.back() = width;
-    at::Tensor y = at::empty(shape, gate_up.options());
-    const float* const in = gate_up.const_data_ptr<float>();
-    float* const out = y.mutable_data_ptr<float>();
-    at::parallel_for(0, y.numel() / width, kGrain, [&](int64_t begin, int64_t end) {
-      swiglu_rows(in + begin * 2 * width, out + begin * width, end - begin, width);
-    });
+    const at::Tensor gate_up = as_rows(gate_up_in.contiguous());
     context->save_for_backward({gate_up});
-    return y;
+    std::vector<int64_t> shape = gate_up_in.sizes().vec();
+    shape.back() /= 2;
+    return swiglu(gate_up).view(shape);
   }
 
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                  torch::autograd::variable_list grads) {
     check_first_order("gated_mlp");
-    const at::Tensor gate_up = context->get_saved_variables()[0];
-    const at::Tensor g = grads[0].contiguous();
-    const int64_t width = g.size(-1);
-    at::Tensor grad = at::empty_like(gate_up);
-    const float* const in = gate_up.const_data_ptr<float>();
-    const float* const by_y = g.const_data_ptr<float>();
-    float* const out = grad.mutable_data_ptr<float>();
-    at::parallel_for(0, g.numel() / width, kGrain, [&](int64_t begin, int64_t end) {
-      swiglu_grad_rows(in + begin * 2 * width,
-                       by_y + begin * width,
-                       out + begin * 2 * width,
-                       end - begin,
-                       width);
-    });
-    return {grad};
+    std::vector<int64_t> shape = grads[0].sizes().vec();
+    shape.back() *= 2;
+    const at::Tensor g = as_rows(grads[0].contiguous());
+    return {swiglu_grad(context->get_saved_variables()[0], g).view(shape)};
+  }
+};
+
+// The whole layer, which keeps x and gate_up. Backward computes swiglu(gate_up) again: a pass that
+// costs little beside the products, and saves a third of the layer's memory.
+class GatedMlp : public torch::autograd::Function<GatedMlp> {
+ public:
+  static at::Tensor forward(torch::autograd::AutogradContext* context,
+                            const at::Tensor& x,
+                            const at::Tensor& gate,
+                            const at::Tensor& up,
+                            const at::Tensor& down) {
+    const at::AutoDispatchBelowADInplaceOrView below;
+    const at::Tensor gate_up = product_forward(as_rows(x), {gate, up}, std::nullopt);
+    context->save_for_backward({x, gate, up, down, gate_up});
+    std::vector<int64_t> shape = x.sizes().vec();
+    shape.back() = down.size(0);
+    return product_forward(swiglu(gate_up), down, std::nullopt).view(shape);
   }
 
- private:
-  static constexpr int64_t kGrain = 64;  // rows
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 torch::autograd::variable_list grads) {
+    check_first_order("gated_mlp");
+    const torch::autograd::variable_list saved = context->get_saved_variables();
+    const at::Tensor& x = saved[0];
+    const at::Tensor& gate = saved[1];
+    const at::Tensor& up = saved[2];
+    const at::Tensor& down = saved[3];
+    const at::Tensor& gate_up = saved[4];
+    const at::Tensor g_MN = as_rows(grads[0]);
+    torch::autograd::variable_list out(4);  // by x, gate, up, down
+    if (context->needs_input_grad(3)) {
+      out[3] = product_grad_weight(g_MN, swiglu(gate_up));
+    }
+    const bool by_weights = context->needs_input_grad({{1, 3}});
+    if (!by_weights && !context->needs_input_grad(0)) {
+      return out;
+    }
+    const at::Tensor grad = swiglu_grad(gate_up, product_grad_input(g_MN, down));
+    if (context->needs_input_grad(0)) {
+      out[0] = product_grad_input(grad, {gate, up}).view(x.sizes());
+    }
+    if (by_weights) {
+      const at::Tensor grad_NK = product_grad_weight(grad, as_rows(x));
+      out[1] = grad_NK.narrow(0, 0, gate.size(0));
+      out[2] = grad_NK.narrow(0, gate.size(0), up.size(0));
+    }
+    return out;
+  }
 };
+
+// Whether shapes and dtypes are right; libtorch's operators say what is wrong with others.
+bool is_layer(const at::Tensor& x,
+              const at::Tensor& gate,
+              const at::Tensor& up,
+              const at::Tensor& down) {
+  const auto is_matrix = [&x](const at::Tensor& weight) {
+    return weight.dim() == 2 && weight.numel() > 0 && weight.scalar_type() == x.scalar_type() &&
+           weight.device() == x.device();
+  };
+  return x.dim() >= 2 && is_matrix(gate) && is_matrix(up) && is_matrix(down) &&
+         gate.size(1) == x.size(-1) && down.size(1) == gate.size(0);
+}
 
 }  // namespace
 
@@ -75,7 +116,11 @@ at::Tensor gated_mlp(const at::Tensor& x,
               " and up is ",
               up.sizes(),
               "; they must have the same shape");
-  if (activation == "silu" && is_fused("gated_mlp", x)) {
+  const bool is_own = activation == "silu" && is_fused("gated_mlp", x);
+  if (is_own && !has_stand_in({gate, up, down}) && is_layer(x, gate, up, down)) {
+    return GatedMlp::apply(x, gate, up, down);
+  }
+  if (is_own) {
     return linear(Swiglu::apply(linear(x, {gate, up}, {}, "none")), {down}, {}, "none");
   }
   return linear(

@@ -16,35 +16,6 @@
 namespace tenon {
 namespace {
 
-at::Tensor flat(const at::Tensor& x) {
-  return x.reshape({-1, x.size(-1)});
-}
-
-at::Tensor joined(at::TensorList weights) {
-  return weights.size() == 1 ? weights[0] : at::cat(weights);
-}
-
-// Below this number of rows, a product takes about as long as a copy of its weights.
-constexpr int64_t kLeastRowsToJoin = 128;
-
-// x [w0; w1; ...]^T + b: [M, N]. For few rows, as in generation, each weight has its own product.
-at::Tensor product_with(const at::Tensor& x_MK,
-                        at::TensorList weights,
-                        const std::optional<at::Tensor>& bias) {
-  if (weights.size() == 1 || x_MK.size(0) >= kLeastRowsToJoin) {
-    return product_forward(x_MK, joined(weights), bias);
-  }
-  std::vector<at::Tensor> parts;
-  int64_t column = 0;
-  for (const at::Tensor& weight : weights) {
-    const int64_t width = weight.size(0);
-    const auto part = bias ? std::optional(bias->narrow(0, column, width)) : std::nullopt;
-    parts.push_back(product_forward(x_MK, weight, part));
-    column += width;
-  }
-  return at::cat(parts, 1);
-}
-
 // y = x [w0; w1; ...]^T + b. Backward joins the weights again, so that no copy of them outlives a
 // call.
 class Linear : public torch::autograd::Function<Linear> {
@@ -59,7 +30,7 @@ class Linear : public torch::autograd::Function<Linear> {
     context->save_for_backward(std::move(saved));
     context->saved_data["has_bias"] = bias.has_value();
     std::vector<int64_t> shape = x.sizes().vec();
-    const at::Tensor y_MN = product_with(flat(x), weights, bias);
+    const at::Tensor y_MN = product_forward(as_rows(x), weights, bias);
     shape.back() = y_MN.size(1);
     return y_MN.view(shape);
   }
@@ -67,14 +38,14 @@ class Linear : public torch::autograd::Function<Linear> {
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                  torch::autograd::variable_list grads) {
     const torch::autograd::variable_list saved = context->get_saved_variables();
-    const at::Tensor x_MK = flat(saved[0]);
-    const at::Tensor g_MN = flat(grads[0]);
+    const at::Tensor x_MK = as_rows(saved[0]);
+    const at::Tensor g_MN = as_rows(grads[0]);
     const at::TensorList weights = at::TensorList(saved).slice(1);
     // In the argument order of forward: x, weights, bias.
     const size_t bias = 1 + weights.size();
     torch::autograd::variable_list out(bias + 1);
     if (context->needs_input_grad(0)) {
-      out[0] = product_grad_input(g_MN, joined(weights)).view(saved[0].sizes());
+      out[0] = product_grad_input(g_MN, weights).view(saved[0].sizes());
     }
     if (context->saved_data["has_bias"].toBool() && context->needs_input_grad(bias)) {
       out[bias] = g_MN.sum(0);

@@ -14,6 +14,7 @@
 #include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace tenon {
 namespace {
@@ -189,6 +190,18 @@ size_t choose(std::string_view op,
 
 }  // namespace
 
+namespace {
+
+// Below this number of rows, as in generation or for each of many experts, a product takes about as
+// long as a copy of its weights.
+constexpr int64_t kLeastRowsToJoin = 128;
+
+}  // namespace
+
+at::Tensor as_rows(const at::Tensor& x) {
+  return x.reshape({-1, x.size(-1)});
+}
+
 at::Tensor product_forward(const at::Tensor& x_MK,
                            const at::Tensor& w_NK,
                            const std::optional<at::Tensor>& b_N) {
@@ -209,6 +222,27 @@ at::Tensor product_forward(const at::Tensor& x_MK,
   return forward_by(candidate, x_MK, w_NK, b_N);
 }
 
+at::Tensor product_forward(const at::Tensor& x_MK,
+                           at::TensorList weights,
+                           const std::optional<at::Tensor>& bias) {
+  if (weights.size() == 1 || x_MK.size(0) >= kLeastRowsToJoin) {
+    return product_forward(x_MK, joined(weights), bias);
+  }
+  std::vector<at::Tensor> parts;
+  int64_t column = 0;
+  for (const at::Tensor& weight : weights) {
+    const int64_t width = weight.size(0);
+    const auto part = bias ? std::optional(bias->narrow(0, column, width)) : std::nullopt;
+    parts.push_back(product_forward(x_MK, weight, part));
+    column += width;
+  }
+  return at::cat(parts, 1);
+}
+
+at::Tensor joined(at::TensorList weights) {
+  return weights.size() == 1 ? weights[0] : at::cat(weights);
+}
+
 at::Tensor product_grad_input(const at::Tensor& g_MN, const at::Tensor& w_NK) {
   const size_t candidate = choose(
       "linear.grad_input",
@@ -220,6 +254,20 @@ at::Tensor product_grad_input(const at::Tensor& g_MN, const at::Tensor& w_NK) {
       },
       grad_input_by);
   return grad_input_by(candidate, g_MN, w_NK);
+}
+
+at::Tensor product_grad_input(const at::Tensor& g_MN, at::TensorList weights) {
+  if (weights.size() == 1 || g_MN.size(0) >= kLeastRowsToJoin) {
+    return product_grad_input(g_MN, joined(weights));
+  }
+  at::Tensor sum;
+  int64_t column = 0;
+  for (const at::Tensor& weight : weights) {
+    const at::Tensor part = product_grad_input(g_MN.narrow(1, column, weight.size(0)), weight);
+    sum = sum.defined() ? sum.add_(part) : part;
+    column += weight.size(0);
+  }
+  return sum;
 }
 
 at::Tensor product_grad_weight(const at::Tensor& g_MN, const at::Tensor& x_MK) {

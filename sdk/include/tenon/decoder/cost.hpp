@@ -208,9 +208,10 @@ inline DecoderCost attention_cost(const CostSizes& s, const DecoderSpec& d, cons
 
 namespace internal {
 
-/* A gated layer of inner width F on `rows` rows: elements saved per row and inner feature. */
-inline double gated_keeps(const CostSizes& s, const std::string& activation) {
-  return s.fused && activation == "silu" ? 3 : 4;  // gate, up, product; activation of gate
+/* Whether the host has a kernel for a gated layer with this activation. It keeps gate and up, and
+ * computes their product again in backward. */
+inline bool is_swiglu(const CostSizes& s, const std::string& activation) {
+  return s.fused && activation == "silu";
 }
 
 }  // namespace internal
@@ -241,21 +242,25 @@ inline DecoderCost feed_forward_cost(const CostSizes& s,
     weights = D * X + 3 * D * F * X + 3 * D * shared;
     c.flops = 2 * M * (D * X + 3 * D * F * k + 3 * D * shared);
     // Gate and up of each pair, the router's scores, the shared expert.
-    c.kept = M * k * 2 * F * e + M * (2 * X + 4 * k) * 4 + 3 * M * shared * e;
+    const double num_shared = s.fused ? 2 : 3;
+    c.kept = M * k * 2 * F * e + M * (2 * X + 4 * k) * 4 + num_shared * M * shared * e;
     peak.add(3 * D * F * X * s.bytes).add(M * k * D * s.bytes).add(2 * M * D * s.bytes);
   } else {
     const auto F = static_cast<double>(f.width);
-    const double num_fed = f.is_gated ? gated_keeps(s, f.activation) : 2;
+    const bool has_kernel = f.is_gated && is_swiglu(s, f.activation);
+    // Gate, up, their product, and without a kernel the activation of the gate.
+    const double num_fed = f.is_gated ? (has_kernel ? 3 : 4) : 2;
+    const double num_again = has_kernel ? 1 : 0;
     const double num_in = f.is_gated ? 2 : 1;
     in_products = num_in;
     weights = (num_in + 1) * D * F;
     c.flops = 2 * M * weights;
-    c.kept = num_fed * M * F * e;
+    c.kept = (num_fed - num_again) * M * F * e;
+    peak.add(num_again * M * F * e);
     product_backward(peak, s, F, D);  // down
     peak.free(M * F * e + s.weights(D * F));
-    const bool is_swiglu = f.is_gated && s.fused && f.activation == "silu";
-    peak.add(num_in * M * F * e).free((num_fed - 1) * M * F * e + (is_swiglu ? M * F * e : 0));
-    if (is_swiglu) {
+    peak.add(num_in * M * F * e).free((num_fed - 1) * M * F * e + (has_kernel ? M * F * e : 0));
+    if (has_kernel) {
       product_backward(peak, s, D, 2 * F, true);  // gate, up
       peak.free(2 * M * F * e);
     } else {
