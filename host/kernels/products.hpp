@@ -13,11 +13,11 @@
 
 namespace tenon {
 
-// Only fp32 and bf16 on a CPU have several candidates; other tensors take libtorch's product. So do
-// products while gradients are recorded: only libtorch's have derivatives.
-
 // [..., K] to [M, K].
 at::Tensor as_rows(const at::Tensor& x);
+
+// Only fp32 and bf16 on a CPU have several candidates; other tensors take libtorch's product. So do
+// products while gradients are recorded: only libtorch's have derivatives.
 
 // x w^T + b: [M, N].
 // Shapes  x_MK, w_NK with any strides; b_N optional
