@@ -50,7 +50,7 @@ class ByteBpe {
   ByteBpe(const ByteBpe&) = delete;
   ByteBpe& operator=(const ByteBpe&) = delete;
 
-  // Whether each byte of a text has a token of its own. Other texts cannot be encoded here.
+  // Whether each byte of a text is a token. Other texts cannot be encoded here.
   bool has_all_bytes(std::string_view text) const;
   // A byte without a token.
   std::optional<unsigned char> missing_byte() const;
