@@ -76,13 +76,12 @@ std::string_view operator_of(std::string_view op) {
 
 // Another candidate must be faster than the default by this, so that noise seldom decides.
 constexpr double kClearlyFaster = 0.98;
-constexpr size_t kRounds = 5;  // the first of them warms up
+constexpr size_t kRounds = 4;  // the first of them warms up
 // Before a round, a candidate that takes as many times as long as the fastest has lost. Another
-// process may have slowed its first runs down, so the limits are wide at first, and the default
-// loses last.
+// process may have slowed its first runs down, so the limit is wide at first, and the default never
+// loses early.
 constexpr double kNever = std::numeric_limits<double>::infinity();
-constexpr std::array<double, kRounds> kClearlySlower = {kNever, kNever, 2.0, 1.25, 1.1};
-constexpr size_t kDefaultLoses = 4;  // the first round before which it may
+constexpr std::array<double, kRounds> kClearlySlower = {kNever, kNever, 2.0, 1.1};
 
 // The fastest candidate, by the shortest of some runs in turn, since other processes only slow one
 // down.
@@ -93,7 +92,7 @@ size_t measure(const KernelQuestion& question, const std::function<void(size_t)>
     const double longest = *std::ranges::min_element(best) * kClearlySlower[round];
     std::vector<size_t> left;
     for (size_t i = 0; i < num; ++i) {
-      if (best[i] <= longest || (i == 0 && round < kDefaultLoses)) {
+      if (best[i] <= longest || i == 0) {
         left.push_back(i);
       }
     }
