@@ -11,10 +11,6 @@
 //
 // tokenizer_dump speed ... FILE: encodes the file five times on one thread, ids alone, and prints
 // the median in MB per second of CPU time.
-#include <tenon/tokenizer.h>
-
-#include <nlohmann/json.hpp>
-
 #include <algorithm>
 #include <cstdio>
 #include <ctime>
@@ -29,7 +25,7 @@
 
 #include "plugins/tokenizers/hf/hf_tokenizer.hpp"
 #include "plugins/tokenizers/tiktoken/rank_tokenizer.hpp"
-#include "tests/plugins/made_component.hpp"
+#include "tests/parity/made_tokenizer.hpp"
 
 namespace {
 
@@ -61,40 +57,16 @@ std::string read_file(const std::string& path) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-// The plugin, through the ABI.
 Tested sentencepiece(const std::string& path) {
-  auto made = std::make_shared<tenon::ComponentInstance>(
-      tenon::make_component("tokenizer", "sentencepiece", nlohmann::json{{"file", path}}.dump()));
-  const auto* const table = static_cast<const tenon_tokenizer*>(made->descriptor().table);
+  const tenon::MadeTokenizer made = tenon::made_tokenizer("sentencepiece", path);
   Tested out;
   out.encode = [=](std::string_view text, const Ranges&, auto, tenon::TokenReceiver& receiver) {
-    const tenon_text_piece piece{
-        sizeof(tenon_text_piece), text.data(), text.size(), TENON_PIECE_TEXT, 0};
-    const auto sink = [](void* context,
-                         const int32_t* ids,
-                         const int64_t* begins,
-                         const int64_t* ends,
-                         size_t n) -> tenon_status* {
-      std::vector<tenon::ByteRange> ranges;
-      for (size_t i = 0; i < n; ++i) {
-        ranges.push_back({static_cast<uint64_t>(begins[i]), static_cast<uint64_t>(ends[i])});
-      }
-      static_cast<tenon::TokenReceiver*>(context)->receive(ids, ranges.data(), n);
-      return nullptr;
-    };
-    const tenon_encode_pieces_args args{sizeof args, &piece, 1, 0, 0, sink, &receiver};
-    made->check(table->encode_pieces(made->self(), &args));
+    for (const tenon::MadeToken& token : made.encode(text)) {
+      const tenon::ByteRange range{token.begin, token.end};
+      receiver.receive(&token.id, &range, 1);
+    }
   };
-  out.decode = [=](const int32_t* ids, size_t n) {
-    std::string text;
-    const auto sink = [](void* context, const char* bytes, size_t size) -> tenon_status* {
-      static_cast<std::string*>(context)->append(bytes, size);
-      return nullptr;
-    };
-    const tenon_decode_args args{sizeof args, ids, n, sink, &text};
-    made->check(table->decode(made->self(), &args));
-    return text;
-  };
+  out.decode = made.decode;
   return out;
 }
 
