@@ -28,9 +28,6 @@ int64_t rows_a_task(int64_t num_rows, int64_t tile_rows) {
   return at::divup(at::divup(num_rows, tasks), tile_rows) * tile_rows;
 }
 
-// Up to this number, computing the products takes no longer than reading one factor.
-constexpr int64_t kFewRows = 8;
-
 at::Tensor few_rows_product(const at::Tensor& a_MK,
                             const at::Tensor& b_KN,
                             const std::optional<at::Tensor>& bias_N) {

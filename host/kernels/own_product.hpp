@@ -6,9 +6,13 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
 #include <optional>
 
 namespace tenon {
+
+// Up to this number, computing the products takes no longer than reading one factor.
+inline constexpr int64_t kFewRows = 8;
 
 // a b + bias: [M, N], dense. The same bits for any number of threads.
 // Shapes  a_MK and b_KN with any strides, not empty; bias_N optional

@@ -143,7 +143,7 @@ bool is_worth_a_choice(const Shape& s) {
 // of the memory's rate (MKL on AMD), and a small measurement would not show that, since it runs in
 // cache. So these need no choice.
 bool is_own_by_rule(const at::Tensor& x_MK, const at::Tensor& w_NK) {
-  return x_MK.device().is_cpu() && x_MK.scalar_type() == at::kFloat &&
+  return x_MK.size(0) <= kFewRows && x_MK.device().is_cpu() && x_MK.scalar_type() == at::kFloat &&
          w_NK.scalar_type() == at::kFloat && !at::GradMode::is_enabled() && !is_plain("linear") &&
          !kernel_policy().forced.contains("linear") && x_MK.numel() > 0 && w_NK.numel() > 0 &&
          is_of_few_rows(x_MK, w_NK.t());

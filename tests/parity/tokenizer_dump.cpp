@@ -25,7 +25,7 @@
 
 #include "plugins/tokenizers/hf/hf_tokenizer.hpp"
 #include "plugins/tokenizers/tiktoken/rank_tokenizer.hpp"
-#include "tests/parity/made_tokenizer.hpp"
+#include "tests/plugins/made_tokenizer.hpp"
 
 namespace {
 
@@ -58,15 +58,18 @@ std::string read_file(const std::string& path) {
 }
 
 Tested sentencepiece(const std::string& path) {
-  const tenon::MadeTokenizer made = tenon::made_tokenizer("sentencepiece", path);
+  const tenon::MadeTokenizer made("sentencepiece", {{"file", path}});
   Tested out;
   out.encode = [=](std::string_view text, const Ranges&, auto, tenon::TokenReceiver& receiver) {
-    for (const tenon::MadeToken& token : made.encode(text)) {
-      const tenon::ByteRange range{token.begin, token.end};
-      receiver.receive(&token.id, &range, 1);
+    const tenon::Encoded found = made.encode_pieces({{std::string(text)}});
+    std::vector<tenon::ByteRange> ranges;
+    for (size_t i = 0; i < found.ids.size(); ++i) {
+      ranges.push_back(
+          {static_cast<uint64_t>(found.begins[i]), static_cast<uint64_t>(found.ends[i])});
     }
+    receiver.receive(found.ids.data(), ranges.data(), ranges.size());
   };
-  out.decode = made.decode;
+  out.decode = [=](const int32_t* ids, size_t n) { return made.decode({ids, ids + n}); };
   return out;
 }
 

@@ -421,8 +421,8 @@ ByteBpe::ByteBpe(TokenMap tokens, const std::vector<MergeRule>& rules, WholeWord
   for (size_t byte = 0; byte < byte_ids_.size(); ++byte) {
     const char c = static_cast<char>(byte);
     byte_ids_[byte] = tokens_.get({&c, 1});
-    has_byte_ids_ = has_byte_ids_ && byte_ids_[byte] != TokenMap::kNone;
   }
+  has_byte_ids_ = !missing_byte();
   for (size_t pair = 0; pair < byte_pairs_.size(); ++pair) {
     const int32_t left = byte_ids_[pair >> 8];
     const int32_t right = byte_ids_[pair & 255];

@@ -28,8 +28,8 @@ EXPERTS = {
     "mixtral": {**GROUPED, "intermediate_size": 704, "num_local_experts": 8, "num_experts_per_tok": 2,
                 "router_aux_loss_coef": 0.0},
     # transformers does not move the bias that balances experts.
-    "deepseek_v3": {**SIZES, "bias_update_speed": 0.0, "moe_intermediate_size": 352, "n_routed_experts": 32, "n_shared_experts": 1,
-                    "num_experts_per_tok": 4, "n_group": 4, "topk_group": 2, "first_k_dense_replace": 1,
+    "deepseek_v3": {**SIZES, "bias_update_speed": 0.0, "moe_intermediate_size": 352, "n_routed_experts": 32,
+                    "n_shared_experts": 1, "num_experts_per_tok": 4, "n_group": 4, "topk_group": 2, "first_k_dense_replace": 1,
                     "routed_scaling_factor": 1.5, "q_lora_rank": 256, "kv_lora_rank": 128, "qk_nope_head_dim": 32,
                     "qk_rope_head_dim": 32, "v_head_dim": 64},
 }
