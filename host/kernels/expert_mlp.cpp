@@ -5,6 +5,7 @@
 #include "host/kernels/autocast.hpp"
 #include "host/kernels/first_order.hpp"
 #include "host/kernels/fused.hpp"
+#include "host/kernels/kept_input.hpp"
 #include "host/kernels/linear.hpp"
 #include "host/kernels/products.hpp"
 #include "host/kernels/row_math.hpp"
@@ -16,6 +17,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 namespace tenon {
@@ -120,7 +122,9 @@ class ExpertMlp : public torch::autograd::Function<ExpertMlp> {
       const at::Tensor fed = swiglu(h).mul_(weight.narrow(0, first, num));
       out.narrow(0, first, num).copy_(product_forward(fed, down[i], {}));
     });
-    context->save_for_backward({x, gate, up, down, experts, weights, gate_up});
+    torch::autograd::variable_list saved = {gate, up, down, experts, weights, gate_up};
+    keep_input(*context, x, true, saved);
+    context->save_for_backward(std::move(saved));
     return sum_by_token(out, g.places, num_tokens);
   }
 
@@ -128,17 +132,17 @@ class ExpertMlp : public torch::autograd::Function<ExpertMlp> {
                                                  torch::autograd::variable_list grads) {
     check_first_order("expert_mlp");
     const torch::autograd::variable_list saved = context->get_saved_variables();
-    const at::Tensor& x = saved[0];
-    const at::Tensor& gate = saved[1];
-    const at::Tensor& up = saved[2];
-    const at::Tensor& down = saved[3];
-    const at::Tensor& experts = saved[4];
-    const at::Tensor& gate_up = saved[6];
+    const at::Tensor& gate = saved[0];
+    const at::Tensor& up = saved[1];
+    const at::Tensor& down = saved[2];
+    const at::Tensor& experts = saved[3];
+    const at::Tensor& gate_up = saved[5];
+    const at::Tensor x = kept_input(*context, saved, 6);
     const at::Tensor grad_y = grads[0].contiguous();
     const Groups g = group(experts, gate.size(0));
     const int64_t inner = gate.size(1);
     const at::Tensor tokens = at::floor_divide(g.pairs, experts.size(1));
-    const at::Tensor weight = saved[5].view({-1}).index_select(0, g.pairs).unsqueeze(1);
+    const at::Tensor weight = saved[4].view({-1}).index_select(0, g.pairs).unsqueeze(1);
     // Experts without tokens have zero gradients.
     const at::Tensor grad_gate = at::zeros(gate.sizes(), gate.options());
     const at::Tensor grad_up = at::zeros(up.sizes(), up.options());

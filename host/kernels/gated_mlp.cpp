@@ -4,6 +4,7 @@
 
 #include "host/kernels/first_order.hpp"
 #include "host/kernels/fused.hpp"
+#include "host/kernels/kept_input.hpp"
 #include "host/kernels/linear.hpp"
 #include "host/kernels/linear_map.hpp"
 #include "host/kernels/products.hpp"
@@ -14,31 +15,32 @@
 
 #include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
 
 namespace tenon {
 namespace {
 
-// For weights that are not matrices.
+// For weights that are not matrices, whose products are separate.
 class Swiglu : public torch::autograd::Function<Swiglu> {
  public:
   static at::Tensor forward(torch::autograd::AutogradContext* context,
-                            const at::Tensor& gate_up_in) {
+                            const at::Tensor& gate_in,
+                            const at::Tensor& up_in) {
     const at::AutoDispatchBelowADInplaceOrView below;
-    const at::Tensor gate_up = as_rows(gate_up_in.contiguous());
-    context->save_for_backward({gate_up});
-    std::vector<int64_t> shape = gate_up_in.sizes().vec();
-    shape.back() /= 2;
-    return swiglu(gate_up).view(shape);
+    const at::Tensor gate = as_rows(gate_in).contiguous();
+    const at::Tensor up = as_rows(up_in).contiguous();
+    context->save_for_backward({gate, up});
+    return swiglu(gate, up).view(gate_in.sizes());
   }
 
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                  torch::autograd::variable_list grads) {
     check_first_order("gated_mlp");
-    std::vector<int64_t> shape = grads[0].sizes().vec();
-    shape.back() *= 2;
-    const at::Tensor g = as_rows(grads[0].contiguous());
-    return {swiglu_grad(context->get_saved_variables()[0], g).view(shape)};
+    const torch::autograd::variable_list saved = context->get_saved_variables();
+    const at::Tensor g = as_rows(grads[0]).contiguous();
+    const SwigluGrads by = swiglu_grad(saved[0], saved[1], g);
+    return {by.gate.view(grads[0].sizes()), by.up.view(grads[0].sizes())};
   }
 };
 
@@ -53,7 +55,9 @@ class GatedMlp : public torch::autograd::Function<GatedMlp> {
                             const at::Tensor& down) {
     const at::AutoDispatchBelowADInplaceOrView below;
     const at::Tensor gate_up = product_forward(as_rows(x), {gate, up}, std::nullopt);
-    context->save_for_backward({x, gate, up, down, gate_up});
+    torch::autograd::variable_list saved = {gate, up, down, gate_up};
+    keep_input(*context, x, any_requires_grad({gate, up}), saved);
+    context->save_for_backward(std::move(saved));
     std::vector<int64_t> shape = x.sizes().vec();
     shape.back() = down.size(0);
     return product_forward(swiglu(gate_up), down, std::nullopt).view(shape);
@@ -63,11 +67,10 @@ class GatedMlp : public torch::autograd::Function<GatedMlp> {
                                                  torch::autograd::variable_list grads) {
     check_first_order("gated_mlp");
     const torch::autograd::variable_list saved = context->get_saved_variables();
-    const at::Tensor& x = saved[0];
-    const at::Tensor& gate = saved[1];
-    const at::Tensor& up = saved[2];
-    const at::Tensor& down = saved[3];
-    const at::Tensor& gate_up = saved[4];
+    const at::Tensor& gate = saved[0];
+    const at::Tensor& up = saved[1];
+    const at::Tensor& down = saved[2];
+    const at::Tensor& gate_up = saved[3];
     const at::Tensor g_MN = as_rows(grads[0]);
     torch::autograd::variable_list out(4);  // by x, gate, up, down
     if (context->needs_input_grad(3)) {
@@ -79,10 +82,11 @@ class GatedMlp : public torch::autograd::Function<GatedMlp> {
     }
     const at::Tensor grad = swiglu_grad(gate_up, product_grad_input(g_MN, down));
     if (context->needs_input_grad(0)) {
-      out[0] = product_grad_input(grad, {gate, up}).view(x.sizes());
+      out[0] = product_grad_input(grad, {gate, up}).view(kept_shape(*context));
     }
     if (by_weights) {
-      const at::Tensor grad_NK = product_grad_weight(grad, as_rows(x));
+      const at::Tensor x_MK = as_rows(kept_input(*context, saved, 4));
+      const at::Tensor grad_NK = product_grad_weight(grad, x_MK);
       out[1] = grad_NK.narrow(0, 0, gate.size(0));
       out[2] = grad_NK.narrow(0, gate.size(0), up.size(0));
     }
@@ -121,7 +125,8 @@ at::Tensor gated_mlp(const at::Tensor& x,
     return GatedMlp::apply(x, gate, up, down);
   }
   if (is_own) {
-    return linear(Swiglu::apply(linear(x, {gate, up}, {}, "none")), {down}, {}, "none");
+    const at::Tensor gated = linear(x, {gate}, {}, "none");
+    return linear(Swiglu::apply(gated, linear(x, {up}, {}, "none")), {down}, {}, "none");
   }
   return linear(
       linear(x, {gate}, {}, activation) * linear(x, {up}, {}, "none"), {down}, {}, "none");

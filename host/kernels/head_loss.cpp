@@ -8,6 +8,7 @@
 #include "host/kernels/first_order.hpp"
 #include "host/kernels/fused.hpp"
 #include "host/kernels/head_rows.hpp"
+#include "host/kernels/head_tiles.hpp"
 #include "host/kernels/linear_map.hpp"
 #include "host/kernels/products.hpp"
 
@@ -18,100 +19,11 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <span>
 #include <string_view>
 #include <vector>
 
 namespace tenon {
 namespace {
-
-// ---- tiles ----
-
-constexpr int64_t kTileElements = 1 << 20;
-constexpr int64_t kTileRows = 2048;  // fewer only if there are fewer; more if classes are few
-constexpr int64_t kTileColumns = 64;
-
-struct TileSizes {
-  int64_t rows;
-  int64_t columns;
-};
-
-// Wide tiles of many rows: few sums over tiles, and products of good shapes.
-TileSizes tile_sizes(int64_t num_rows, int64_t num_classes) {
-  const int64_t rows = std::min(num_rows, std::max(kTileRows, kTileElements / num_classes));
-  const int64_t columns = kTileElements / rows / kTileColumns * kTileColumns;
-  return {rows, std::min(num_classes, std::max(kTileColumns, columns))};
-}
-
-// Place of a tile in the logits.
-struct Place {
-  int64_t row;
-  int64_t rows;
-  int64_t column;
-  int64_t columns;
-};
-
-template <class Visit>
-void visit_tiles(int64_t num_rows, int64_t num_classes, const Visit& visit) {
-  if (num_rows == 0) {
-    return;
-  }
-  const TileSizes sizes = tile_sizes(num_rows, num_classes);
-  for (int64_t row = 0; row < num_rows; row += sizes.rows) {
-    for (int64_t column = 0; column < num_classes; column += sizes.columns) {
-      visit(Place{.row = row,
-                  .rows = std::min(sizes.rows, num_rows - row),
-                  .column = column,
-                  .columns = std::min(sizes.columns, num_classes - column)});
-    }
-  }
-}
-
-// ---- rows ----
-
-constexpr int64_t kRowStep = 32;
-
-// Returns the rows to compute: those whose label counts, in order, and a few others up to a
-// multiple of kRowStep, so that few shapes occur. Undefined if these are nearly all rows.
-//
-// Shapes  labels_N 64-bit; the result is [R], 64-bit
-at::Tensor rows_to_compute(const at::Tensor& labels_N, int64_t ignore_index) {
-  if (!labels_N.device().is_cpu()) {
-    return {};  // the number of rows would have to be read from the device
-  }
-  const std::span labels(labels_N.const_data_ptr<int64_t>(), static_cast<size_t>(labels_N.numel()));
-  const auto N = static_cast<int64_t>(labels.size());
-  const int64_t num_counted = N - std::ranges::count(labels, ignore_index);
-  const int64_t num_rows = (num_counted + kRowStep - 1) / kRowStep * kRowStep;
-  if (num_rows > N - N / 8) {
-    return {};
-  }
-  at::Tensor rows_R = at::empty({num_rows}, labels_N.options());
-  auto* row = rows_R.mutable_data_ptr<int64_t>();
-  int64_t num_others = num_rows - num_counted;
-  for (int64_t i = 0; i < N; ++i) {
-    const bool is_counted = labels[static_cast<size_t>(i)] != ignore_index;
-    if (is_counted || num_others > 0) {
-      *row++ = i;
-      num_others -= is_counted ? 0 : 1;
-    }
-  }
-  return rows_R;
-}
-
-at::Tensor chosen(const at::Tensor& x, const at::Tensor& rows_R) {
-  return rows_R.defined() ? x.index_select(0, rows_R) : x;
-}
-
-// Zeros in rows that were not chosen.
-at::Tensor in_place(const at::Tensor& chosen, const at::Tensor& rows_R, int64_t num_rows) {
-  if (!rows_R.defined() || !chosen.defined()) {
-    return chosen;
-  }
-  std::vector<int64_t> shape = chosen.sizes().vec();
-  shape[0] = num_rows;
-  return at::zeros(shape, chosen.options()).index_copy_(0, rows_R, chosen);
-}
 
 // ---- the head ----
 
@@ -123,15 +35,15 @@ struct Head {
   at::Tensor labels_N;  // 64-bit
 };
 
-at::Tensor rows_of(const at::Tensor& x, const Place& at) {
+at::Tensor rows_of(const at::Tensor& x, const LogitPlace& at) {
   return x.narrow(0, at.row, at.rows);
 }
 
-at::Tensor classes_of(const at::Tensor& x, const Place& at) {
+at::Tensor classes_of(const at::Tensor& x, const LogitPlace& at) {
   return x.narrow(0, at.column, at.columns);
 }
 
-at::Tensor logits_at(const Head& head, const Place& at) {
+at::Tensor logits_at(const Head& head, const LogitPlace& at) {
   const at::Tensor x_RD = rows_of(head.x_ND, at);
   const at::Tensor w_CD = classes_of(head.weight_VD, at);
   const std::optional<at::Tensor> b_C =
@@ -151,7 +63,7 @@ int64_t rows_a_task(int64_t columns) {
   return std::max<int64_t>(1, (int64_t{1} << 16) / columns);
 }
 
-LogitTile own_tile(const Head& head, const Place& at, at::Tensor& logits_RC) {
+LogitTile own_tile(const Head& head, const LogitPlace& at, at::Tensor& logits_RC) {
   return {.logits = logits_RC.mutable_data_ptr<float>(),
           .columns = at.columns,
           .first = at.column,
@@ -166,34 +78,93 @@ struct Losses {
   at::Tensor saved;  // HeadRow per row from own kernels, else z per row
 };
 
+at::Tensor losses_of(const Head& head, const HeadOptions& options, const HeadRow* rows) {
+  const int64_t N = head.x_ND.size(0);
+  at::Tensor loss_N = at::empty({N}, head.x_ND.options());
+  auto* const losses = loss_N.mutable_data_ptr<float>();
+  const int64_t* const labels = head.labels_N.const_data_ptr<int64_t>();
+  for (int64_t i = 0; i < N; ++i) {
+    losses[i] = labels[i] == options.ignore_index
+                    ? 0.0f
+                    : static_cast<float>(loss_of(rows[i], head.weight_VD.size(0), options));
+  }
+  return loss_N;
+}
+
 Losses own_losses(const Head& head, const HeadOptions& options) {
   const int64_t N = head.x_ND.size(0);
   const int64_t V = head.weight_VD.size(0);
   at::Tensor saved = at::empty({N, 4}, head.x_ND.options().dtype(at::kDouble));
   auto* const all = reinterpret_cast<HeadRow*>(saved.mutable_data_ptr<double>());
   std::fill(all, all + N, HeadRow{});
-  visit_tiles(N, V, [&](const Place& at) {
+  visit_logit_tiles(N, V, [&](const LogitPlace& at) {
     at::Tensor logits_RC = logits_at(head, at).contiguous();
     const LogitTile tile = own_tile(head, at, logits_RC);
     at::parallel_for(0, at.rows, rows_a_task(at.columns), [&](int64_t begin, int64_t end) {
       add_tile(tile, options, all + at.row, begin, end);
     });
   });
-  at::Tensor loss_N = at::empty({N}, head.x_ND.options());
-  auto* const losses = loss_N.mutable_data_ptr<float>();
-  const int64_t* const labels = head.labels_N.const_data_ptr<int64_t>();
+  return {losses_of(head, options, all), saved};
+}
+
+struct LossesAndSlopes {
+  at::Tensor loss_N;
+  at::Tensor dx_ND;  // the gradient of each row's loss by x
+};
+
+// Sum over the classes of softmax(x) weight, without that of the label, which is added with its own
+// factor: where the label is nearly certain, that factor is a small difference.
+LossesAndSlopes own_losses_and_slopes(const Head& head, const HeadOptions& options) {
+  const int64_t N = head.x_ND.size(0);
+  const int64_t V = head.weight_VD.size(0);
+  std::vector<HeadRow> rows(static_cast<size_t>(N));
+  const at::Tensor factor_N1 = at::empty({N, 1}, head.x_ND.options());
+  auto* const factors = factor_N1.mutable_data_ptr<float>();
+  const at::Tensor dx_ND = at::empty_like(head.x_ND);
+  visit_logit_tiles(N, V, [&](const LogitPlace& at) {
+    at::Tensor p_RC = logits_at(head, at).contiguous();
+    const LogitTile tile = own_tile(head, at, p_RC);
+    at::parallel_for(0, at.rows, rows_a_task(at.columns), [&](int64_t begin, int64_t end) {
+      add_and_exponentiate(tile, options, rows.data() + at.row, factors + at.row, begin, end);
+    });
+    const at::Tensor part_RD = product_grad_input(p_RC, classes_of(head.weight_VD, at));
+    at::Tensor dx_RD = rows_of(dx_ND, at);
+    if (at.column == 0) {
+      dx_RD.copy_(part_RD);
+    } else {
+      at::addcmul_out(dx_RD, part_RD, dx_RD, rows_of(factor_N1, at));
+    }
+  });
+  // Per row: factors of the sum over other classes, of the label's weight, and of the sum over all.
+  const at::Tensor others_N1 = at::zeros({N, 1}, head.x_ND.options());
+  const at::Tensor at_label_N1 = at::zeros({N, 1}, head.x_ND.options());
+  const at::Tensor spread_N1 = at::zeros({N, 1}, head.x_ND.options());
+  auto* const others = others_N1.mutable_data_ptr<float>();
+  auto* const at_label = at_label_N1.mutable_data_ptr<float>();
+  auto* const spread = spread_N1.mutable_data_ptr<float>();
+  const at::Tensor counted_N = head.labels_N.ne(options.ignore_index);
+  const bool* const is_counted = counted_N.const_data_ptr<bool>();
   for (int64_t i = 0; i < N; ++i) {
-    losses[i] =
-        labels[i] == options.ignore_index ? 0.0f : static_cast<float>(loss_of(all[i], V, options));
+    if (is_counted[i]) {
+      const HeadSlopes of = slopes_of(rows[static_cast<size_t>(i)], V, options);
+      others[i] = static_cast<float>(of.others);
+      at_label[i] = static_cast<float>(of.at_label + of.spread);  // the sum over all has the spread
+      spread[i] = static_cast<float>(of.spread);
+    }
   }
-  return {loss_N, saved};
+  const at::Tensor label_N = head.labels_N * counted_N;
+  dx_ND.mul_(others_N1).addcmul_(head.weight_VD.index_select(0, label_N), at_label_N1);
+  if (options.label_smoothing > 0.0) {
+    dx_ND.addcmul_(spread_N1, head.weight_VD.sum(0, /*keepdim=*/true), -1);
+  }
+  return {losses_of(head, options, rows.data()), dx_ND};
 }
 
 at::Tensor own_gradient(const Head& head,
                         const HeadOptions& options,
                         const at::Tensor& saved,
                         const at::Tensor& seed_N,
-                        const Place& at) {
+                        const LogitPlace& at) {
   at::Tensor g_RC = logits_at(head, at).contiguous();
   const LogitTile tile = own_tile(head, at, g_RC);
   const auto* const rows = reinterpret_cast<const HeadRow*>(saved.const_data_ptr<double>());
@@ -212,7 +183,7 @@ struct LabelColumns {
   at::Tensor column_R1;
 };
 
-LabelColumns label_columns(const Head& head, const Place& at) {
+LabelColumns label_columns(const Head& head, const LogitPlace& at) {
   const at::Tensor column_R = rows_of(head.labels_N, at) - at.column;
   const at::Tensor is_there_R = column_R.ge(0).logical_and(column_R.lt(at.columns));
   return {is_there_R, column_R.masked_fill(is_there_R.logical_not(), 0).unsqueeze(1)};
@@ -225,7 +196,7 @@ Losses plain_losses(const Head& head, const HeadOptions& options) {
   const at::Tensor z_N = at::full({N}, -std::numeric_limits<double>::infinity(), kind);
   const at::Tensor at_label_N = at::zeros({N}, kind);
   const at::Tensor total_N = at::zeros({N}, kind);
-  visit_tiles(N, V, [&](const Place& at) {
+  visit_logit_tiles(N, V, [&](const LogitPlace& at) {
     const at::Tensor logits_RC = logits_at(head, at).to(kind.dtype());
     at::Tensor z_R = rows_of(z_N, at);
     z_R.copy_(at::logaddexp(z_R, logits_RC.logsumexp(-1)));
@@ -251,7 +222,7 @@ at::Tensor plain_gradient(const Head& head,
                           const HeadOptions& options,
                           const at::Tensor& z_N,
                           const at::Tensor& seed_N,
-                          const Place& at) {
+                          const LogitPlace& at) {
   const at::Tensor z_R1 = rows_of(z_N, at).unsqueeze(1);
   const at::Tensor seed_R1 = rows_of(seed_N, at).unsqueeze(1);
   at::Tensor g_RC = logits_at(head, at).to(z_N.scalar_type()).sub_(z_R1).exp_();
@@ -317,8 +288,10 @@ class HeadLoss : public torch::autograd::Function<HeadLoss> {
                             Kernels kernels) {
     const at::AutoDispatchBelowADInplaceOrView below;
     const at::Tensor rows_R = rows_to_compute(labels_N, options.ignore_index);
-    const Head head{
-        chosen(x_ND, rows_R), weight_VD, bias_V.value_or(at::Tensor()), chosen(labels_N, rows_R)};
+    const Head head{chosen_rows(x_ND, rows_R),
+                    weight_VD,
+                    bias_V.value_or(at::Tensor()),
+                    chosen_rows(labels_N, rows_R)};
     const bool is_own = kernels == Kernels::kOwn;
     const Losses out = is_own ? own_losses(head, options) : plain_losses(head, options);
     context->save_for_backward(
@@ -328,7 +301,7 @@ class HeadLoss : public torch::autograd::Function<HeadLoss> {
     context->saved_data["label_smoothing"] = options.label_smoothing;
     context->saved_data["z_loss"] = options.z_loss;
     context->saved_data["is_own"] = is_own;
-    return in_place(out.loss_N, rows_R, x_ND.size(0));
+    return rows_in_place(out.loss_N, rows_R, x_ND.size(0));
   }
 
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
@@ -343,7 +316,7 @@ class HeadLoss : public torch::autograd::Function<HeadLoss> {
                               .z_loss = context->saved_data["z_loss"].toDouble()};
     const bool is_own = context->saved_data["is_own"].toBool();
     const at::Tensor& rows_R = saved[5];
-    const at::Tensor seed_N = chosen(grads[0], rows_R).contiguous();
+    const at::Tensor seed_N = chosen_rows(grads[0], rows_R).contiguous();
     const at::TensorOptions kind = head.x_ND.options().dtype(sum_dtype(head.x_ND));
     TileSum dx(context->needs_input_grad(0), head.x_ND.sizes(), kind);
     TileSum dw(context->needs_input_grad(1), head.weight_VD.sizes(), kind);
@@ -354,7 +327,7 @@ class HeadLoss : public torch::autograd::Function<HeadLoss> {
       dw.clear();
       db.clear();
     }
-    visit_tiles(head.x_ND.size(0), head.weight_VD.size(0), [&](const Place& at) {
+    visit_logit_tiles(head.x_ND.size(0), head.weight_VD.size(0), [&](const LogitPlace& at) {
       const at::Tensor g_RC = is_own ? own_gradient(head, options, saved[4], seed_N, at)
                                      : plain_gradient(head, options, saved[4], seed_N, at);
       if (dx.is_wanted()) {
@@ -368,12 +341,44 @@ class HeadLoss : public torch::autograd::Function<HeadLoss> {
       }
     });
     const int64_t num_rows = context->saved_data["num_rows"].toInt();
-    return {in_place(dx.as(head.x_ND.scalar_type()), rows_R, num_rows),
+    return {rows_in_place(dx.as(head.x_ND.scalar_type()), rows_R, num_rows),
             dw.as(head.weight_VD.scalar_type()),
             db.as(head.weight_VD.scalar_type()),
             at::Tensor(),
             at::Tensor(),
             at::Tensor()};
+  }
+};
+
+// For a head that is not trained: forward computes the gradient by x too, so that backward needs no
+// logits.
+class FrozenHeadLoss : public torch::autograd::Function<FrozenHeadLoss> {
+ public:
+  static at::Tensor forward(torch::autograd::AutogradContext* context,
+                            const at::Tensor& x_ND,
+                            const at::Tensor& weight_VD,
+                            const std::optional<at::Tensor>& bias_V,
+                            const at::Tensor& labels_N,
+                            const HeadOptions& options) {
+    const at::AutoDispatchBelowADInplaceOrView below;
+    const at::Tensor rows_R = rows_to_compute(labels_N, options.ignore_index);
+    const Head head{chosen_rows(x_ND, rows_R),
+                    weight_VD,
+                    bias_V.value_or(at::Tensor()),
+                    chosen_rows(labels_N, rows_R)};
+    const LossesAndSlopes out = own_losses_and_slopes(head, options);
+    context->save_for_backward({out.dx_ND, rows_R});
+    return rows_in_place(out.loss_N, rows_R, x_ND.size(0));
+  }
+
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 torch::autograd::variable_list grads) {
+    check_first_order("cross_entropy", "tenon::linear and a loss of its result");
+    const torch::autograd::variable_list saved = context->get_saved_variables();
+    const at::Tensor seed_R1 = chosen_rows(grads[0], saved[1]).unsqueeze(1);
+    torch::autograd::variable_list out(5);  // by x alone
+    out[0] = rows_in_place(saved[0] * seed_R1, saved[1], grads[0].size(0));
+    return out;
   }
 };
 
@@ -485,6 +490,12 @@ at::Tensor head_loss(std::string_view op,
   }
   const Kernels kernels = is_fused("cross_entropy", in) ? Kernels::kOwn : Kernels::kPlain;
   const std::optional<at::Tensor> bias_V = b.defined() ? std::optional(b) : std::nullopt;
+  const bool trains_head = w.requires_grad() || (b.defined() && b.requires_grad());
+  if (kernels == Kernels::kOwn && at::GradMode::is_enabled() && in.requires_grad() &&
+      !trains_head) {
+    return FrozenHeadLoss::apply(x_ND, w.contiguous(), bias_V, labels_N, options)
+        .view(labels.sizes());
+  }
   return HeadLoss::apply(x_ND, w.contiguous(), bias_V, labels_N, options, kernels)
       .view(labels.sizes());
 }

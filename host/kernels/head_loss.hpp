@@ -3,7 +3,8 @@
 // tenon::cross_entropy and tenon::token_logps: a head (a matrix product) and its loss, without the
 // logits in memory. Forward and backward compute the logits in tiles of at most 4 MiB in fp32;
 // backward computes them again, from two numbers per row. Between the two, only the inputs and
-// these numbers are kept. On a CPU, rows with an ignored label are skipped: they cost nothing.
+// these numbers are kept. If neither weight nor bias is trained, forward computes the gradient by x
+// too, and backward no logits. On a CPU, rows with an ignored label are skipped: they cost nothing.
 //
 // For the logits x = h weight^T + bias of V classes, label y, smoothing s, z-loss coefficient c and
 // z = log(sum(exp(x))):

@@ -55,6 +55,47 @@ void add_tile(
   }
 }
 
+void add_and_exponentiate(const LogitTile& tile,
+                          const HeadOptions& options,
+                          HeadRow* rows,
+                          float* factors,
+                          int64_t begin,
+                          int64_t end) {
+  const HeadMath& math = *SIMD_CHOICE(kHeadMath);
+  for (int64_t i = begin; i < end; ++i) {
+    float* const x = tile.logits + i * tile.columns;
+    factors[i] = 1.0f;
+    if (tile.labels[i] == options.ignore_index) {
+      std::fill(x, x + tile.columns, 0.0f);
+      continue;
+    }
+    const double before = rows[i].largest;
+    add_tile(tile, options, rows, i, i + 1);
+    if (rows[i].largest > before) {
+      factors[i] = static_cast<float>(std::exp(before - rows[i].largest));
+    }
+    if (std::isinf(rows[i].largest) && rows[i].largest < 0) {  // all are excluded so far
+      std::fill(x, x + tile.columns, 0.0f);
+      continue;
+    }
+    const int64_t label = tile.labels[i] - tile.first;
+    math.gradient(x, tile.columns, label, {.largest = rows[i].largest, .slope = 1.0}, x);
+    if (label >= 0 && label < tile.columns) {
+      x[label] = 0.0f;
+    }
+  }
+}
+
+HeadSlopes slopes_of(const HeadRow& row, int64_t num_classes, const HeadOptions& options) {
+  const double z = row.largest + std::log(row.sum);
+  const double others = (1.0 + 2.0 * options.z_loss * z) / row.sum;
+  const double spread = options.label_smoothing / static_cast<double>(num_classes);
+  return {.others = others,
+          .at_label = others * std::exp(row.at_label - row.largest) -
+                      (1.0 - options.label_smoothing) - spread,
+          .spread = spread};
+}
+
 double loss_of(const HeadRow& row, int64_t num_classes, const HeadOptions& options) {
   const double z = row.largest + std::log(row.sum);
   double loss = z - (1.0 - options.label_smoothing) * row.at_label;
@@ -79,12 +120,11 @@ void replace_by_gradient(const LogitTile& tile,
     }
     const HeadRow& row = rows[i];
     const double seed = static_cast<double>(seeds[i]);
-    const double z = row.largest + std::log(row.sum);
-    const SoftmaxSlopes slopes{
-        .largest = row.largest,
-        .slope = seed * (1.0 + 2.0 * options.z_loss * z) / row.sum,
-        .spread = seed * options.label_smoothing / static_cast<double>(tile.num_classes),
-        .at_label = seed * (1.0 - options.label_smoothing)};
+    const HeadSlopes of = slopes_of(row, tile.num_classes, options);
+    const SoftmaxSlopes slopes{.largest = row.largest,
+                               .slope = seed * of.others,
+                               .spread = seed * of.spread,
+                               .at_label = seed * (1.0 - options.label_smoothing)};
     math.gradient(x, tile.columns, tile.labels[i] - tile.first, slopes, x);
   }
 }

@@ -40,6 +40,27 @@ struct LogitTile {
 void add_tile(
     const LogitTile& tile, const HeadOptions& options, HeadRow* rows, int64_t begin, int64_t end);
 
+// Adds the tile as above. Then replaces its logits by exp(x - m) for the m of the tiles so far, and
+// that of the label by 0; all of an ignored row by 0. Sets factors[i] to exp(old m - m): a sum over
+// earlier tiles, times the factor, fits this tile.
+void add_and_exponentiate(const LogitTile& tile,
+                          const HeadOptions& options,
+                          HeadRow* rows,
+                          float* factors,
+                          int64_t begin,
+                          int64_t end);
+
+// The gradient of a row's loss by its logits is others * exp(x - m) - spread, except at the label,
+// where it is at_label.
+struct HeadSlopes {
+  double others = 0.0;
+  double at_label = 0.0;
+  double spread = 0.0;
+};
+
+// For a row to which all tiles were added.
+HeadSlopes slopes_of(const HeadRow& row, int64_t num_classes, const HeadOptions& options);
+
 // The loss of a row to which all tiles were added.
 double loss_of(const HeadRow& row, int64_t num_classes, const HeadOptions& options);
 

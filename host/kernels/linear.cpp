@@ -3,6 +3,7 @@
 #include "host/kernels/linear.hpp"
 
 #include "host/kernels/autocast.hpp"
+#include "host/kernels/kept_input.hpp"
 #include "host/kernels/linear_map.hpp"
 #include "host/kernels/products.hpp"
 
@@ -25,7 +26,8 @@ class Linear : public torch::autograd::Function<Linear> {
                             at::TensorList weights,
                             const std::optional<at::Tensor>& bias) {
     const at::AutoDispatchBelowADInplaceOrView below;
-    torch::autograd::variable_list saved = {x};
+    torch::autograd::variable_list saved;
+    keep_input(*context, x, any_requires_grad(weights), saved);
     saved.insert(saved.end(), weights.begin(), weights.end());
     context->save_for_backward(std::move(saved));
     context->saved_data["has_bias"] = bias.has_value();
@@ -38,19 +40,19 @@ class Linear : public torch::autograd::Function<Linear> {
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                  torch::autograd::variable_list grads) {
     const torch::autograd::variable_list saved = context->get_saved_variables();
-    const at::Tensor x_MK = as_rows(saved[0]);
     const at::Tensor g_MN = as_rows(grads[0]);
-    const at::TensorList weights = at::TensorList(saved).slice(1);
+    const at::TensorList weights = at::TensorList(saved).slice(kKeptTensors);
     // In the argument order of forward: x, weights, bias.
     const size_t bias = 1 + weights.size();
     torch::autograd::variable_list out(bias + 1);
     if (context->needs_input_grad(0)) {
-      out[0] = product_grad_input(g_MN, weights).view(saved[0].sizes());
+      out[0] = product_grad_input(g_MN, weights).view(kept_shape(*context));
     }
     if (context->saved_data["has_bias"].toBool() && context->needs_input_grad(bias)) {
       out[bias] = g_MN.sum(0);
     }
     if (context->needs_input_grad({{1, bias}})) {
+      const at::Tensor x_MK = as_rows(kept_input(*context, saved, 0));
       const at::Tensor grad_NK = product_grad_weight(g_MN, x_MK);
       int64_t row = 0;
       for (size_t i = 0; i < weights.size(); ++i) {

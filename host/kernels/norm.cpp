@@ -47,6 +47,18 @@ void norm_into(const at::Tensor& x,
   });
 }
 
+struct Normed {
+  at::Tensor y;
+  at::Tensor scales;
+};
+
+Normed normed(const at::Tensor& x, const at::Tensor& w, double eps) {
+  Normed out{at::empty_like(x), at::empty({x.numel() / x.size(-1)}, x.options())};
+  at::Tensor none;
+  norm_into(x, {}, w, eps, none, out.y, out.scales);
+  return out;
+}
+
 struct NormGrads {
   at::Tensor dh;
   at::Tensor dw;
@@ -95,12 +107,11 @@ class RmsNorm : public torch::autograd::Function<RmsNorm> {
                             const at::Tensor& weight,
                             double eps) {
     const at::AutoDispatchBelowADInplaceOrView below;
-    at::Tensor x = x_in.contiguous();
+    const at::Tensor x = x_in.contiguous();
     const at::Tensor w = weight.contiguous();
-    at::Tensor y = at::empty_like(x);
-    at::Tensor scales = at::empty({x.numel() / x.size(-1)}, x.options());
-    norm_into(x, {}, w, eps, x, y, scales);
+    const auto [y, scales] = normed(x, w, eps);
     context->save_for_backward({x, w, scales});
+    context->saved_data["eps"] = eps;
     return y;
   }
 
@@ -131,6 +142,7 @@ class AddRmsNorm : public torch::autograd::Function<AddRmsNorm> {
     at::Tensor scales = at::empty({x.numel() / x.size(-1)}, x.options());
     norm_into(x, delta, w, eps, h, y, scales);
     context->save_for_backward({h, w, scales});
+    context->saved_data["eps"] = eps;
     return {h, y};
   }
 
@@ -148,6 +160,38 @@ const float* data_or_null(const at::Tensor& x) {
   return x.defined() ? x.const_data_ptr<float>() : nullptr;
 }
 
+struct LayerNormed {
+  at::Tensor y;
+  at::Tensor means;
+  at::Tensor scales;
+};
+
+// `w` and `b` may be undefined.
+LayerNormed layer_normed(const at::Tensor& x,
+                         const at::Tensor& w,
+                         const at::Tensor& b,
+                         double eps) {
+  const int64_t width = x.size(-1);
+  const int64_t rows = x.numel() / width;
+  LayerNormed out{
+      at::empty_like(x), at::empty({rows}, x.options()), at::empty({rows}, x.options())};
+  const LayerNormRows first{.x = x.const_data_ptr<float>(),
+                            .w = data_or_null(w),
+                            .b = data_or_null(b),
+                            .y = out.y.mutable_data_ptr<float>(),
+                            .means = out.means.mutable_data_ptr<float>(),
+                            .scales = out.scales.mutable_data_ptr<float>()};
+  at::parallel_for(0, rows, kNormPiece, [&](int64_t begin, int64_t end) {
+    LayerNormRows at = first;
+    at.x += begin * width;
+    at.y += begin * width;
+    at.means += begin;
+    at.scales += begin;
+    layer_norm_rows(at, end - begin, width, static_cast<float>(eps));
+  });
+  return out;
+}
+
 class LayerNorm : public torch::autograd::Function<LayerNorm> {
  public:
   static at::Tensor forward(torch::autograd::AutogradContext* context,
@@ -159,27 +203,9 @@ class LayerNorm : public torch::autograd::Function<LayerNorm> {
     const at::Tensor x = x_in.contiguous();
     const at::Tensor w = weight ? weight->contiguous() : at::Tensor();
     const at::Tensor b = bias ? bias->contiguous() : at::Tensor();
-    const int64_t width = x.size(-1);
-    const int64_t rows = x.numel() / width;
-    at::Tensor y = at::empty_like(x);
-    at::Tensor means = at::empty({rows}, x.options());
-    at::Tensor scales = at::empty({rows}, x.options());
-    const LayerNormRows first{.x = x.const_data_ptr<float>(),
-                              .w = data_or_null(w),
-                              .b = data_or_null(b),
-                              .y = y.mutable_data_ptr<float>(),
-                              .means = means.mutable_data_ptr<float>(),
-                              .scales = scales.mutable_data_ptr<float>()};
-    at::parallel_for(0, rows, kNormPiece, [&](int64_t begin, int64_t end) {
-      LayerNormRows at = first;
-      at.x += begin * width;
-      at.y += begin * width;
-      at.means += begin;
-      at.scales += begin;
-      layer_norm_rows(at, end - begin, width, static_cast<float>(eps));
-    });
-    context->save_for_backward({x, w, means, scales});
-    context->saved_data["has_bias"] = b.defined();
+    const auto [y, means, scales] = layer_normed(x, w, b, eps);
+    context->save_for_backward({x, w, means, scales, b});
+    context->saved_data["eps"] = eps;
     return y;
   }
 
@@ -198,7 +224,7 @@ class LayerNorm : public torch::autograd::Function<LayerNorm> {
     if (saved[1].defined()) {
       dw = at::zeros({pieces, width}, x.options());
     }
-    if (context->saved_data["has_bias"].toBool()) {
+    if (saved[4].defined()) {
       db = at::zeros({pieces, width}, x.options());
     }
     const LayerNormGradRows first{.x = x.const_data_ptr<float>(),
@@ -233,6 +259,13 @@ class LayerNorm : public torch::autograd::Function<LayerNorm> {
             at::Tensor()};
   }
 };
+
+// The context of `y` if an `F` made it and it is output `i`, else null.
+template <class F>
+torch::autograd::AutogradContext* context_of(const at::Tensor& y, uint32_t i) {
+  auto* const node = dynamic_cast<torch::autograd::CppNode<F>*>(y.grad_fn().get());
+  return node != nullptr && y.output_nr() == i ? &node->ctx_ : nullptr;
+}
 
 // Whether `weight` fits the last axis of x; if not, libtorch's operator says why.
 bool fits(const at::Tensor& x, const at::Tensor& weight) {
@@ -274,6 +307,40 @@ at::Tensor layer_norm(const at::Tensor& x,
   }
   TORCH_CHECK(x.dim() > 0, "tenon::layer_norm: x has no axes; expected [..., D]");
   return at::layer_norm(x, {x.size(-1)}, weight, bias, eps);
+}
+
+std::optional<NormAgain> norm_of(const at::Tensor& y) {
+  if (!y.defined() || y.grad_fn() == nullptr) {
+    return std::nullopt;
+  }
+  auto* context = context_of<RmsNorm>(y, 0);
+  context = context != nullptr ? context : context_of<AddRmsNorm>(y, 1);
+  auto* const layer_norm = context == nullptr ? context_of<LayerNorm>(y, 0) : nullptr;
+  context = context != nullptr ? context : layer_norm;
+  if (context == nullptr) {
+    return std::nullopt;
+  }
+  try {
+    const torch::autograd::variable_list saved = context->get_saved_variables();
+    return NormAgain{.is_layer_norm = layer_norm != nullptr,
+                     .eps = context->saved_data["eps"].toDouble(),
+                     .x = saved[0],
+                     .weight = saved[1],
+                     .bias = layer_norm != nullptr ? saved[4] : at::Tensor()};
+  } catch (const c10::Error&) {  // its backward has run, or its input was written since
+    return std::nullopt;
+  }
+}
+
+at::Tensor compute_again(const NormAgain& norm) {
+  const at::Tensor& x = norm.x;
+  if (norm.is_layer_norm) {
+    return at::GradMode::is_enabled()
+               ? at::layer_norm(x, {x.size(-1)}, norm.weight, norm.bias, norm.eps)
+               : layer_normed(x, norm.weight, norm.bias, norm.eps).y;
+  }
+  return at::GradMode::is_enabled() ? at::rms_norm(x, {x.size(-1)}, norm.weight, norm.eps)
+                                    : normed(x, norm.weight, norm.eps).y;
 }
 
 }  // namespace tenon

@@ -34,4 +34,20 @@ at::Tensor layer_norm(const at::Tensor& x,
                       const std::optional<at::Tensor>& bias,
                       double eps);
 
+// How to compute the result of a norm again, from tensors that the norm keeps for its backward.
+struct NormAgain {
+  bool is_layer_norm = false;
+  double eps = 0.0;
+  at::Tensor x;
+  at::Tensor weight;  // undefined: 1
+  at::Tensor bias;    // undefined: 0
+};
+
+// Returns how to compute `y` again if one of the functions above made it, with its own kernel and
+// for autograd; nothing for other tensors, and after the backward of the norm.
+std::optional<NormAgain> norm_of(const at::Tensor& y);
+
+// Returns the result, to the same bits; while gradients are recorded, by libtorch's operator.
+at::Tensor compute_again(const NormAgain& norm);
+
 }  // namespace tenon

@@ -18,13 +18,12 @@ void norm_grad_rows(const NormGradRows& at, int64_t rows, int64_t width) {
   SIMD_CHOICE(norm_grad)(at, rows, width);
 }
 
-void swiglu_rows(const float* gate_up, float* y, int64_t rows, int64_t width) {
-  SIMD_CHOICE(swiglu)(gate_up, y, rows, width);
+void swiglu_rows(const SwigluRows& at, int64_t rows, int64_t width) {
+  SIMD_CHOICE(swiglu)(at, rows, width);
 }
 
-void swiglu_grad_rows(
-    const float* gate_up, const float* grad_y, float* grad_gate_up, int64_t rows, int64_t width) {
-  SIMD_CHOICE(swiglu_grad)(gate_up, grad_y, grad_gate_up, rows, width);
+void swiglu_grad_rows(const SwigluGradRows& at, int64_t rows, int64_t width) {
+  SIMD_CHOICE(swiglu_grad)(at, rows, width);
 }
 
 void layer_norm_rows(const LayerNormRows& at, int64_t rows, int64_t width, float eps) {

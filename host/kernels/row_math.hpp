@@ -62,12 +62,26 @@ struct LayerNormGradRows {
 };
 void layer_norm_grad_rows(const LayerNormGradRows& at, int64_t rows, int64_t width);
 
-// y = silu(gate) * up; a row of `gate_up` has `width` gates, then `width` ups.
-void swiglu_rows(const float* gate_up, float* y, int64_t rows, int64_t width);
+// y = silu(gate) * up, for `rows` rows of `width`. Rows of gate and up start `stride` apart, those
+// of y `width`.
+struct SwigluRows {
+  const float* gate = nullptr;
+  const float* up = nullptr;
+  int64_t stride = 0;
+  float* y = nullptr;
+};
+void swiglu_rows(const SwigluRows& at, int64_t rows, int64_t width);
 
-// The gradient of gate_up, in the same layout.
-void swiglu_grad_rows(
-    const float* gate_up, const float* grad_y, float* grad_gate_up, int64_t rows, int64_t width);
+// Writes the gradients by gate and up, whose rows start `stride` apart too.
+struct SwigluGradRows {
+  const float* gate = nullptr;
+  const float* up = nullptr;
+  int64_t stride = 0;
+  const float* grad_y = nullptr;
+  float* grad_gate = nullptr;
+  float* grad_up = nullptr;
+};
+void swiglu_grad_rows(const SwigluGradRows& at, int64_t rows, int64_t width);
 
 // Rotates the first 2 * `half` elements, which are dense, of `heads` heads of one position. A head
 // starts `x_stride` or `y_stride` after the head before it. (a, b) becomes (a cos - b sin, b cos +

@@ -84,19 +84,22 @@ SIMD_INLINE Floats sigmoid_of(Floats x) {
   return 1.0f / (1.0f + exp_of(-x));
 }
 
-inline void swiglu(const float* gate_up, float* y, int64_t rows, int64_t width) {
+inline void swiglu(SwigluRows at, int64_t rows, int64_t width) {
   const int64_t whole = width - width % kLanes;
   const int64_t rest = width - whole;
-  for (int64_t row = 0; row < rows; ++row, gate_up += 2 * width, y += width) {
-    const float* up = gate_up + width;
+  for (int64_t row = 0; row < rows; ++row) {
     for (int64_t i = 0; i < whole; i += kLanes) {
-      const Floats gate = load(gate_up + i);
-      store(y + i, gate * sigmoid_of(gate) * load(up + i));
+      const Floats gate = load(at.gate + i);
+      store(at.y + i, gate * sigmoid_of(gate) * load(at.up + i));
     }
     if (rest > 0) {
-      const Floats gate = load_part(gate_up + whole, rest, 0.0f);
-      store_part(y + whole, gate * sigmoid_of(gate) * load_part(up + whole, rest, 0.0f), rest);
+      const Floats gate = load_part(at.gate + whole, rest, 0.0f);
+      const Floats up = load_part(at.up + whole, rest, 0.0f);
+      store_part(at.y + whole, gate * sigmoid_of(gate) * up, rest);
     }
+    at.gate += at.stride;
+    at.up += at.stride;
+    at.y += width;
   }
 }
 
@@ -110,25 +113,28 @@ SIMD_INLINE SwigluGrad swiglu_grad_of(Floats gate, Floats up, Floats g) {
   return {g * up * (s * (1.0f + gate * (1.0f - s))), g * (gate * s)};
 }
 
-inline void swiglu_grad(
-    const float* gate_up, const float* grad_y, float* out, int64_t rows, int64_t width) {
+inline void swiglu_grad(SwigluGradRows at, int64_t rows, int64_t width) {
   const int64_t whole = width - width % kLanes;
   const int64_t rest = width - whole;
-  for (int64_t row = 0; row < rows;
-       ++row, gate_up += 2 * width, grad_y += width, out += 2 * width) {
+  for (int64_t row = 0; row < rows; ++row) {
     for (int64_t i = 0; i < whole; i += kLanes) {
       const SwigluGrad grad =
-          swiglu_grad_of(load(gate_up + i), load(gate_up + width + i), load(grad_y + i));
-      store(out + i, grad.gate);
-      store(out + width + i, grad.up);
+          swiglu_grad_of(load(at.gate + i), load(at.up + i), load(at.grad_y + i));
+      store(at.grad_gate + i, grad.gate);
+      store(at.grad_up + i, grad.up);
     }
     if (rest > 0) {
-      const SwigluGrad grad = swiglu_grad_of(load_part(gate_up + whole, rest, 0.0f),
-                                             load_part(gate_up + width + whole, rest, 0.0f),
-                                             load_part(grad_y + whole, rest, 0.0f));
-      store_part(out + whole, grad.gate, rest);
-      store_part(out + width + whole, grad.up, rest);
+      const SwigluGrad grad = swiglu_grad_of(load_part(at.gate + whole, rest, 0.0f),
+                                             load_part(at.up + whole, rest, 0.0f),
+                                             load_part(at.grad_y + whole, rest, 0.0f));
+      store_part(at.grad_gate + whole, grad.gate, rest);
+      store_part(at.grad_up + whole, grad.up, rest);
     }
+    at.gate += at.stride;
+    at.up += at.stride;
+    at.grad_y += width;
+    at.grad_gate += at.stride;
+    at.grad_up += at.stride;
   }
 }
 

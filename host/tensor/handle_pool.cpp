@@ -24,6 +24,7 @@ struct HandlePool::Slot {
 namespace {
 
 constexpr std::size_t kMostSlots = std::size_t{1} << 26;
+constexpr std::size_t kOpened = std::size_t{1} << 15;  // slots that become writable together
 // Released slots that a thread keeps, so that most handles need no lock.
 constexpr std::size_t kMostKept = 64;
 // Released slots that wait for their next use in the checking mode.
@@ -55,7 +56,7 @@ HandlePool& HandlePool::get() {
 HandlePool::HandlePool() : most_kept_(kMostKept) {
   void* const memory = ::mmap(nullptr,
                               kMostSlots * sizeof(Slot),
-                              PROT_READ | PROT_WRITE,
+                              PROT_READ,
                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
                               -1,
                               0);
@@ -72,6 +73,13 @@ HandlePool::Slot* HandlePool::new_slot() {
   }
   if (slots_ == nullptr || num_slots_ == kMostSlots) {
     throw std::bad_alloc();
+  }
+  if (num_slots_ == num_writable_) {
+    void* const memory = slots_ + num_writable_;
+    if (::mprotect(memory, kOpened * sizeof(Slot), PROT_READ | PROT_WRITE) != 0) {
+      throw std::bad_alloc();
+    }
+    num_writable_ += kOpened;
   }
   return &slots_[num_slots_++];
 }

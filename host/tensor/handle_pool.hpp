@@ -52,7 +52,10 @@ class HandlePool {
   void take_back(Slot* slot) noexcept;
 
   mutable std::mutex mutex_;
-  Slot* slots_ = nullptr;      // reserved addresses; the system adds memory as slots are touched
+  // Reserved addresses, which read as zeros. They become writable as slots are needed, so that a
+  // limit on a process's data (RLIMIT_DATA) counts these only.
+  Slot* slots_ = nullptr;
+  std::size_t num_writable_ = 0;
   std::size_t num_slots_ = 0;  // used at least once
   Slot* free_ = nullptr;       // list of released slots that no thread keeps, the last one first
   // With keep_released(), the list has the last one last, and is used from this length on.

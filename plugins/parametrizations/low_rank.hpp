@@ -100,10 +100,11 @@ class LowRankProduct : public torch::autograd::Function<LowRankProduct> {
     const bool drops = context->saved_data["drops"].toBool();
     const at::Tensor g_MN = grads[0].reshape({-1, grads[0].size(-1)});
     const at::Tensor low_MR = saved[1].view({-1, saved[1].size(-1)});
-    const at::Tensor grad_low_MR = at::mm(g_MN, saved[3]).mul_(scale);
+    const at::Tensor grad_low_MR = ops::linear(g_MN, {saved[3].t()}).mul_(scale);
     torch::autograd::variable_list out(9);
-    out[2] = at::mm(grad_low_MR.t(), d.reshape({-1, d.size(-1)}));
-    out[3] = at::mm(g_MN.t(), low_MR).mul_(scale);
+    // x^T y as a product with a weight, for the host's choice of kernels; the small factor is x.
+    out[2] = ops::linear(grad_low_MR.t(), {d.reshape({-1, d.size(-1)}).t()});
+    out[3] = ops::linear(low_MR.t(), {g_MN.t()}).mul_(scale).t();
     if (context->needs_input_grad(0)) {
       const at::Tensor w_NK =
           dequantized(static_cast<BaseKind>(context->saved_data["kind"].toInt()),

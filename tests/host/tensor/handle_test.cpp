@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "tests/support/catch.hpp"
+#include "tests/support/read_files.hpp"
 
 namespace tenon {
 namespace {
@@ -26,6 +27,18 @@ TEST_CASE("a handle keeps its tensor alive and gives it back", "[tensor]") {
   CHECK(back.is_same(tensor));
   CHECK(tensor.use_count() == 2);
 }
+
+// RLIMIT_DATA limits this value. Sanitizers map more.
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+TEST_CASE("the addresses of handles are no data of the process until they are used", "[tensor]") {
+  release_handle(new_handle(at::ones({2})));
+  const std::string status = file_text("/proc/self/status");
+  const std::string key = "VmData:";
+  const size_t at = status.find(key);
+  REQUIRE(at != std::string::npos);
+  CHECK(std::stol(status.substr(at + key.size())) < (1 << 20));  // KiB
+}
+#endif
 
 TEST_CASE("a borrowed handle takes no reference", "[tensor]") {
   at::Tensor tensor = at::ones({2});

@@ -63,11 +63,27 @@ class CostPeak {
   double most_ = 0;
 };
 
-/* Backward of a product with a weight [out, in], without its frees. `joined`: of several. */
-inline void product_backward(
-    CostPeak& peak, const CostSizes& s, double in, double out, bool joined = false) {
+/* Backward of a product with a weight [out, in], without its frees. `joined`: of several. `again`:
+ * bytes of an input that is computed again. */
+inline void product_backward(CostPeak& peak,
+                             const CostSizes& s,
+                             double in,
+                             double out,
+                             bool joined = false,
+                             double again = 0) {
   const double weight = in * out * s.bytes;
-  peak.add(joined ? weight : 0).add(s.rows * in * s.bytes).free(joined ? weight : 0).add(weight);
+  peak.add(joined ? weight : 0).add(s.rows * in * s.bytes).free(joined ? weight : 0);
+  peak.add(again).add(weight).free(again);
+}
+
+/* Whether products compute a norm's result again in backward instead of keeping it. */
+inline bool computes_norm_again(const CostSizes& s) {
+  return s.fused && s.on_cpu && !s.narrows;
+}
+
+/* Saved by `n` products of a norm's result. */
+inline double normed_inputs(const CostSizes& s, double n, double width) {
+  return computes_norm_again(s) ? 0 : s.inputs(n, width);
 }
 
 /* Saved by a norm of `rows` rows besides its input and output. */
@@ -145,7 +161,8 @@ inline DecoderCost attention_cost(const CostSizes& s, const DecoderSpec& d, cons
     products = D * (rank + rotated) + rank * plain_value +
                (q_rank > 0 ? D * q_rank + q_rank * q : D * q) + value * D;
     // Compressed tensors, norms of them, values among keys.
-    projected = M * e * (2 * rank + rotated + 2 * q_rank + plain_value) +
+    const double num_kept = computes_norm_again(s) ? 1 : 2;
+    projected = M * e * (num_kept * (rank + q_rank) + rotated + plain_value) +
                 norm_keeps(s, NormKind::kRms, M, rank) +
                 (q_rank > 0 ? norm_keeps(s, NormKind::kRms, M, q_rank) : 0);
   } else {
@@ -179,7 +196,7 @@ inline DecoderCost attention_cost(const CostSizes& s, const DecoderSpec& d, cons
   const double result = M * value * e * (a.latent.has_value() && fused ? 2 : 1);
   const double dropout = d.residual_dropout > 0 ? M * D * e : 0;
   c.flops = 2 * M * products + 2 * (q + value) * attended_pairs(s, a);
-  c.kept = (has_before ? norm_keeps(s, d.norm, M, D) + s.inputs(in_products, D)
+  c.kept = (has_before ? norm_keeps(s, d.norm, M, D) + normed_inputs(s, in_products, D)
                        : s.inputs(in_products, D) - (s.narrows ? 0 : M * D * s.bytes)) +
            projected + saved + result + s.weights(products) + dropout + after_norm_keeps(s, d);
 
@@ -197,8 +214,9 @@ inline DecoderCost attention_cost(const CostSizes& s, const DecoderSpec& d, cons
   if (projected > 0) {
     peak.add(projected).free(projected);
   }
-  product_backward(peak, s, D, q + 2 * heads_kv, s.fused);
-  peak.free(grads + projected + s.inputs(in_products, D));
+  const double again = has_before && computes_norm_again(s) ? M * D * s.bytes : 0;
+  product_backward(peak, s, D, q + 2 * heads_kv, s.fused, again);
+  peak.free(grads + projected + (again > 0 ? 0 : s.inputs(in_products, D)));
   if (has_before) {
     peak.add(norm_works(s, D));
   }
@@ -231,6 +249,7 @@ inline DecoderCost feed_forward_cost(const CostSizes& s,
   if (after_norm_keeps(s, d) > 0) {
     peak.add(norm_works(s, D)).free(after_norm_keeps(s, d));
   }
+  const double again = has_before && computes_norm_again(s) ? M * D * s.bytes : 0;
   double in_products = 2;
   double weights = 0;
   if (f.experts.has_value()) {
@@ -244,7 +263,9 @@ inline DecoderCost feed_forward_cost(const CostSizes& s,
     // Gate and up of each pair, the router's scores, the shared expert.
     const double num_shared = s.fused ? 2 : 3;
     c.kept = M * k * 2 * F * e + M * (2 * X + 4 * k) * 4 + num_shared * M * shared * e;
+    peak.add(again);
     peak.add(3 * D * F * X * s.bytes).add(M * k * D * s.bytes).add(2 * M * D * s.bytes);
+    peak.free(again);
   } else {
     const auto F = static_cast<double>(f.width);
     const bool has_kernel = f.is_gated && is_swiglu(s, f.activation);
@@ -261,20 +282,20 @@ inline DecoderCost feed_forward_cost(const CostSizes& s,
     peak.free(M * F * e + s.weights(D * F));
     peak.add(num_in * M * F * e).free((num_fed - 1) * M * F * e + (has_kernel ? M * F * e : 0));
     if (has_kernel) {
-      product_backward(peak, s, D, 2 * F, true);  // gate, up
+      product_backward(peak, s, D, 2 * F, true, again);  // gate, up
       peak.free(2 * M * F * e);
     } else {
       for (int i = 0; i < static_cast<int>(num_in); ++i) {
-        product_backward(peak, s, D, F);
+        product_backward(peak, s, D, F, false, again);
         peak.free(M * F * e);
       }
     }
   }
-  peak.free(s.inputs(in_products, D) + s.weights(weights));
+  peak.free((again > 0 ? 0 : s.inputs(in_products, D)) + s.weights(weights));
   if (has_before) {
     peak.add(norm_works(s, D));
   }
-  c.kept += (has_before ? norm_keeps(s, d.norm, M, D) + s.inputs(in_products, D)
+  c.kept += (has_before ? norm_keeps(s, d.norm, M, D) + normed_inputs(s, in_products, D)
                         : s.inputs(in_products, D) - (s.narrows ? 0 : M * D * s.bytes)) +
             s.weights(weights) + dropout + after_norm_keeps(s, d);
   c.working = peak.most();
@@ -318,12 +339,12 @@ inline DecoderCost head_cost(const CostSizes& s, const DecoderSpec& d) {
   const double logits = s.narrows ? s.rows * V * 2 : 0;  // before widening
   DecoderCost c;
   c.flops = 2 * s.rows * D * V;
-  c.kept = norm_keeps(s, d.norm, s.rows, D) + s.inputs(1, D) + s.weights(D * V) + logits +
+  c.kept = norm_keeps(s, d.norm, s.rows, D) + normed_inputs(s, 1, D) + s.weights(D * V) + logits +
            (d.logit_softcap > 0 ? s.rows * V * s.bytes : 0);
   CostPeak peak;
   peak.add(logits + (d.logit_softcap > 0 ? 2 * s.rows * V * s.bytes : 0));
-  product_backward(peak, s, D, V);
-  peak.free(s.inputs(1, D) + s.weights(D * V) + 2 * logits);
+  product_backward(peak, s, D, V, false, computes_norm_again(s) ? s.rows * D * s.bytes : 0);
+  peak.free(normed_inputs(s, 1, D) + s.weights(D * V) + 2 * logits);
   peak.add(norm_works(s, D));
   c.working = peak.most();
   return c;

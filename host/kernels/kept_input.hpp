@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a product keeps of its input for backward. If the input is the result of one of the host's
+// norms, that is nothing but what the norm keeps anyway: backward computes the input again, to the
+// same bits, by a pass that costs little beside the product.
+#pragma once
+
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace tenon {
+
+// Tensors that keep_input() appends.
+constexpr size_t kKeptTensors = 3;
+
+// For forward: appends to `saved`, a list for save_for_backward, what kept_input() needs. If
+// `is_needed` is false, that is only the shape.
+void keep_input(torch::autograd::AutogradContext& context,
+                const at::Tensor& x,
+                bool is_needed,
+                torch::autograd::variable_list& saved);
+
+// For backward: returns the input, whose tensors start at saved[first].
+// Shapes  as the input
+at::Tensor kept_input(const torch::autograd::AutogradContext& context,
+                      const torch::autograd::variable_list& saved,
+                      size_t first);
+
+std::vector<int64_t> kept_shape(const torch::autograd::AutogradContext& context);
+
+// Whether a gradient by one of the tensors is wanted, for forward.
+bool any_requires_grad(at::TensorList tensors);
+
+}  // namespace tenon
