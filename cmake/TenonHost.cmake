@@ -274,7 +274,8 @@ endif()
 add_custom_target(tenon_thread_tests)
 
 # tenon_test(NAME name SOURCES a_test.cpp ... [LINK target ...] [NEEDS target ...] [TORCH]
-#            [APART file ...] [LABELS label ...] [TIMEOUT seconds] [ENVIRONMENT NAME=value ...])
+#            [APART file ...] [LABELS label ...] [TIMEOUT seconds] [COST seconds]
+#            [ENVIRONMENT NAME=value ...])
 #
 # A Catch2 executable in <build>/tests, and one CTest test of the same name that runs it in
 # the source folder. Sources include "tests/support/catch.hpp" and whatever LINK gives.
@@ -284,8 +285,11 @@ add_custom_target(tenon_thread_tests)
 #   TORCH    shares the precompiled header of libtorch
 #   LABELS   "threads" for tests that are to pass under the thread sanitizer too
 #   TIMEOUT  300 seconds where it is not given
+#   COST     about how long it takes, for tests of a minute and more: long tests start first, since
+#            one that starts last runs alone. Higher for tests of two processors, which would wait
+#            until two are free
 function(tenon_test)
-  cmake_parse_arguments(PARSE_ARGV 0 arg "TORCH" "NAME;TIMEOUT"
+  cmake_parse_arguments(PARSE_ARGV 0 arg "TORCH" "NAME;TIMEOUT;COST"
                         "SOURCES;APART;LINK;NEEDS;LABELS;ENVIRONMENT")
   if(NOT arg_NAME OR NOT arg_SOURCES OR arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "tenon_test: NAME or SOURCES is missing, or unknown: "
@@ -320,15 +324,16 @@ function(tenon_test)
     list(PREPEND arg_ENVIRONMENT OMP_NUM_THREADS=1)
   endif()
   add_test(NAME ${arg_NAME} COMMAND ${arg_NAME} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
-  tenon_test_properties(${arg_NAME} LABELS ${arg_LABELS} TIMEOUT ${arg_TIMEOUT}
+  tenon_test_properties(${arg_NAME} LABELS ${arg_LABELS} TIMEOUT ${arg_TIMEOUT} COST ${arg_COST}
                         ENVIRONMENT ${arg_ENVIRONMENT})
 endfunction()
 
-# tenon_test_properties(name [LABELS label ...] [TIMEOUT seconds] [ENVIRONMENT NAME=value ...])
+# tenon_test_properties(name [LABELS label ...] [TIMEOUT seconds] [COST seconds]
+#                       [ENVIRONMENT NAME=value ...])
 #
 # Gives a test that add_test() made what tenon_test() gives its own.
 function(tenon_test_properties name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT" "LABELS;ENVIRONMENT")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT;COST" "LABELS;ENVIRONMENT")
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 300)
   endif()
@@ -337,6 +342,9 @@ function(tenon_test_properties name)
     LABELS "${arg_LABELS}"
     ENVIRONMENT "${TENON_TEST_ENVIRONMENT};${arg_ENVIRONMENT}"
     SKIP_RETURN_CODE 77)
+  if(arg_COST)
+    set_tests_properties(${name} PROPERTIES COST ${arg_COST})
+  endif()
 endfunction()
 
 # tenon_test_on_older_processors(test [CASES name ...])
