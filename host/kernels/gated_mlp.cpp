@@ -4,6 +4,7 @@
 
 #include "host/kernels/first_order.hpp"
 #include "host/kernels/fused.hpp"
+#include "host/kernels/gated_product.hpp"
 #include "host/kernels/kept_input.hpp"
 #include "host/kernels/linear.hpp"
 #include "host/kernels/linear_map.hpp"
@@ -20,29 +21,6 @@
 
 namespace tenon {
 namespace {
-
-// For weights that are not matrices, whose products are separate.
-class Swiglu : public torch::autograd::Function<Swiglu> {
- public:
-  static at::Tensor forward(torch::autograd::AutogradContext* context,
-                            const at::Tensor& gate_in,
-                            const at::Tensor& up_in) {
-    const at::AutoDispatchBelowADInplaceOrView below;
-    const at::Tensor gate = as_rows(gate_in).contiguous();
-    const at::Tensor up = as_rows(up_in).contiguous();
-    context->save_for_backward({gate, up});
-    return swiglu(gate, up).view(gate_in.sizes());
-  }
-
-  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
-                                                 torch::autograd::variable_list grads) {
-    check_first_order("gated_mlp");
-    const torch::autograd::variable_list saved = context->get_saved_variables();
-    const at::Tensor g = as_rows(grads[0]).contiguous();
-    const SwigluGrads by = swiglu_grad(saved[0], saved[1], g);
-    return {by.gate.view(grads[0].sizes()), by.up.view(grads[0].sizes())};
-  }
-};
 
 // The whole layer, which keeps x and gate_up. Backward computes swiglu(gate_up) again: a pass that
 // costs little beside the products, and saves a third of the layer's memory.
@@ -126,7 +104,7 @@ at::Tensor gated_mlp(const at::Tensor& x,
   }
   if (is_own) {
     const at::Tensor gated = linear(x, {gate}, {}, "none");
-    return linear(Swiglu::apply(gated, linear(x, {up}, {}, "none")), {down}, {}, "none");
+    return linear(gated_product(gated, linear(x, {up}, {}, "none")), {down}, {}, "none");
   }
   return linear(
       linear(x, {gate}, {}, activation) * linear(x, {up}, {}, "none"), {down}, {}, "none");

@@ -2,25 +2,47 @@
 
 #include "host/kernels/kept_input.hpp"
 
+#include "host/kernels/gated_product.hpp"
 #include "host/kernels/norm.hpp"
 
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <optional>
+#include <array>
 
 namespace tenon {
 namespace {
 
-// The norm that made x, or the tensor that x shows in another shape.
-std::optional<NormAgain> norm_behind(const at::Tensor& x) {
+enum class Maker : int64_t { kOther, kRmsNorm, kLayerNorm, kGatedProduct };
+
+struct Kept {
+  Maker maker = Maker::kOther;
+  double eps = 0.0;
+  std::array<at::Tensor, kKeptTensors> tensors;
+};
+
+// The tensor that x shows, perhaps in another shape.
+at::Tensor shown_by(const at::Tensor& x) {
   if (!x.is_view()) {
-    return norm_of(x);
+    return x;
   }
   const at::Tensor whole(x._base());
   const bool is_reshaped = x.numel() == whole.numel() && x.is_contiguous() &&
                            whole.is_contiguous() && x.storage_offset() == whole.storage_offset();
-  return is_reshaped ? norm_of(whole) : std::nullopt;
+  return is_reshaped ? whole : x;
+}
+
+Kept kept_of(const at::Tensor& x) {
+  const at::Tensor made = shown_by(x);
+  if (const auto norm = norm_of(made)) {
+    return {.maker = norm->is_layer_norm ? Maker::kLayerNorm : Maker::kRmsNorm,
+            .eps = norm->eps,
+            .tensors = {norm->x, norm->weight, norm->bias}};
+  }
+  if (const auto factors = gated_factors_of(made)) {
+    return {.maker = Maker::kGatedProduct, .tensors = {factors->gate, factors->up}};
+  }
+  return {.tensors = {x}};
 }
 
 }  // namespace
@@ -29,25 +51,24 @@ void keep_input(torch::autograd::AutogradContext& context,
                 const at::Tensor& x,
                 bool is_needed,
                 torch::autograd::variable_list& saved) {
+  const Kept kept = is_needed ? kept_of(x) : Kept{};
   context.saved_data["input_shape"] = x.sizes().vec();
-  const std::optional<NormAgain> norm = is_needed ? norm_behind(x) : std::nullopt;
-  context.saved_data["input_is_normed"] = norm.has_value();
-  if (!norm) {
-    saved.insert(saved.end(), {is_needed ? x : at::Tensor(), at::Tensor(), at::Tensor()});
-    return;
-  }
-  context.saved_data["input_is_layer_normed"] = norm->is_layer_norm;
-  context.saved_data["input_eps"] = norm->eps;
-  saved.insert(saved.end(), {norm->x, norm->weight, norm->bias});
+  context.saved_data["input_maker"] = static_cast<int64_t>(kept.maker);
+  context.saved_data["input_eps"] = kept.eps;
+  saved.insert(saved.end(), kept.tensors.begin(), kept.tensors.end());
 }
 
 at::Tensor kept_input(const torch::autograd::AutogradContext& context,
                       const torch::autograd::variable_list& saved,
                       size_t first) {
-  if (!context.saved_data.at("input_is_normed").toBool()) {
+  const auto maker = static_cast<Maker>(context.saved_data.at("input_maker").toInt());
+  if (maker == Maker::kOther) {
     return saved[first];
   }
-  const NormAgain norm{.is_layer_norm = context.saved_data.at("input_is_layer_normed").toBool(),
+  if (maker == Maker::kGatedProduct) {
+    return compute_again(GatedFactors{saved[first], saved[first + 1]}).view(kept_shape(context));
+  }
+  const NormAgain norm{.is_layer_norm = maker == Maker::kLayerNorm,
                        .eps = context.saved_data.at("input_eps").toDouble(),
                        .x = saved[first],
                        .weight = saved[first + 1],

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a product keeps of its input for backward. If the input is the result of one of the host's
-// norms, that is nothing but what the norm keeps anyway: backward computes the input again, to the
-// same bits, by a pass that costs little beside the product.
+// What a product keeps of its input for backward. If one of the host's norms made the input, or the
+// activation of a gated layer, that is nothing but what the maker keeps anyway: backward computes
+// the input again, to the same bits, by a pass that costs little beside the product.
 #pragma once
 
 #include <torch/csrc/autograd/custom_function.h>

@@ -4,6 +4,7 @@
 
 #include "host/kernels/first_order.hpp"
 #include "host/kernels/fused.hpp"
+#include "host/kernels/made_by.hpp"
 #include "host/kernels/row_math.hpp"
 
 #include <ATen/ATen.h>
@@ -12,6 +13,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <utility>
 
 namespace tenon {
 namespace {
@@ -260,13 +262,6 @@ class LayerNorm : public torch::autograd::Function<LayerNorm> {
   }
 };
 
-// The context of `y` if an `F` made it and it is output `i`, else null.
-template <class F>
-torch::autograd::AutogradContext* context_of(const at::Tensor& y, uint32_t i) {
-  auto* const node = dynamic_cast<torch::autograd::CppNode<F>*>(y.grad_fn().get());
-  return node != nullptr && y.output_nr() == i ? &node->ctx_ : nullptr;
-}
-
 // Whether `weight` fits the last axis of x; if not, libtorch's operator says why.
 bool fits(const at::Tensor& x, const at::Tensor& weight) {
   return x.dim() > 0 && weight.dim() == 1 && weight.size(0) == x.size(-1) &&
@@ -310,26 +305,18 @@ at::Tensor layer_norm(const at::Tensor& x,
 }
 
 std::optional<NormAgain> norm_of(const at::Tensor& y) {
-  if (!y.defined() || y.grad_fn() == nullptr) {
+  auto made = made_by<RmsNorm>(y, 0);
+  made = made ? std::move(made) : made_by<AddRmsNorm>(y, 1);
+  const bool is_layer_norm = !made.has_value();
+  made = made ? std::move(made) : made_by<LayerNorm>(y, 0);
+  if (!made) {
     return std::nullopt;
   }
-  auto* context = context_of<RmsNorm>(y, 0);
-  context = context != nullptr ? context : context_of<AddRmsNorm>(y, 1);
-  auto* const layer_norm = context == nullptr ? context_of<LayerNorm>(y, 0) : nullptr;
-  context = context != nullptr ? context : layer_norm;
-  if (context == nullptr) {
-    return std::nullopt;
-  }
-  try {
-    const torch::autograd::variable_list saved = context->get_saved_variables();
-    return NormAgain{.is_layer_norm = layer_norm != nullptr,
-                     .eps = context->saved_data["eps"].toDouble(),
-                     .x = saved[0],
-                     .weight = saved[1],
-                     .bias = layer_norm != nullptr ? saved[4] : at::Tensor()};
-  } catch (const c10::Error&) {  // its backward has run, or its input was written since
-    return std::nullopt;
-  }
+  return NormAgain{.is_layer_norm = is_layer_norm,
+                   .eps = made->context->saved_data["eps"].toDouble(),
+                   .x = made->saved[0],
+                   .weight = made->saved[1],
+                   .bias = is_layer_norm ? made->saved[4] : at::Tensor()};
 }
 
 at::Tensor compute_again(const NormAgain& norm) {

@@ -21,6 +21,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <string>
+#include <vector>
 
 #include "stored_base.hpp"
 
@@ -61,32 +62,21 @@ struct LowRankOptions {
   }
 };
 
-// x W^T + scale (d A^T) B^T for a frozen W, where d is x or x after dropout. One node of autograd:
-// it keeps d and d A^T, and adds gradients of x in place. Returns no second derivatives.
-class LowRankProduct : public torch::autograd::Function<LowRankProduct> {
+// y + scale low B^T, in the memory of y, which nothing else may need. Returns no second
+// derivatives. Letters in names: M rows.
+class AddedUpdate : public torch::autograd::Function<AddedUpdate> {
  public:
   static at::Tensor forward(torch::autograd::AutogradContext* context,
-                            const at::Tensor& x,
-                            const at::Tensor& d,
-                            const at::Tensor& a_RK,
+                            at::Tensor y_MN,
+                            const at::Tensor& low_MR,
                             const at::Tensor& b_NR,
-                            const at::Tensor& codes,
-                            const at::Tensor& scales,
-                            int64_t kind,
-                            const std::vector<int64_t>& shape,
                             double scale) {
     const at::AutoDispatchBelowADInplaceOrView below;
-    const at::Tensor w_NK =
-        dequantized(static_cast<BaseKind>(kind), codes, scales, shape, x.scalar_type());
-    const at::Tensor low = ops::linear(d, {a_RK});
-    const at::Tensor y = ops::linear(x, {w_NK});
-    y.view({-1, y.size(-1)}).addmm_(low.view({-1, low.size(-1)}), b_NR.t(), 1.0, scale);
-    context->save_for_backward({d, low, a_RK, b_NR, codes, scales});
-    context->saved_data["kind"] = kind;
-    context->saved_data["shape"] = shape;
+    y_MN.addmm_(low_MR, b_NR.t(), 1.0, scale);
+    context->mark_dirty({y_MN});
+    context->save_for_backward({low_MR, b_NR});
     context->saved_data["scale"] = scale;
-    context->saved_data["drops"] = !d.is_same(x);
-    return y;
+    return y_MN;
   }
 
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
@@ -94,32 +84,18 @@ class LowRankProduct : public torch::autograd::Function<LowRankProduct> {
     TORCH_CHECK(!at::GradMode::is_enabled(),
                 "low-rank adapters have no second derivatives (create_graph)");
     const torch::autograd::variable_list saved = context->get_saved_variables();
-    const at::Tensor& d = saved[0];
-    const at::Tensor& a_RK = saved[2];
+    const at::Tensor& low_MR = saved[0];
+    const at::Tensor& b_NR = saved[1];
     const double scale = context->saved_data["scale"].toDouble();
-    const bool drops = context->saved_data["drops"].toBool();
-    const at::Tensor g_MN = grads[0].reshape({-1, grads[0].size(-1)});
-    const at::Tensor low_MR = saved[1].view({-1, saved[1].size(-1)});
-    const at::Tensor grad_low_MR = ops::linear(g_MN, {saved[3].t()}).mul_(scale);
-    torch::autograd::variable_list out(9);
-    // x^T y as a product with a weight, for the host's choice of kernels; the small factor is x.
-    out[2] = ops::linear(grad_low_MR.t(), {d.reshape({-1, d.size(-1)}).t()});
-    out[3] = ops::linear(low_MR.t(), {g_MN.t()}).mul_(scale).t();
-    if (context->needs_input_grad(0)) {
-      const at::Tensor w_NK =
-          dequantized(static_cast<BaseKind>(context->saved_data["kind"].toInt()),
-                      saved[4],
-                      saved[5],
-                      context->saved_data["shape"].toIntVector(),
-                      g_MN.scalar_type());
-      at::Tensor by_x = ops::linear(g_MN, {w_NK.t()});
-      if (!drops) {
-        by_x.addmm_(grad_low_MR, a_RK);
-      }
-      out[0] = by_x.view(d.sizes());
+    const at::Tensor& g_MN = grads[0];
+    torch::autograd::variable_list out(4);
+    out[0] = g_MN;
+    if (context->needs_input_grad(1)) {
+      out[1] = ops::linear(g_MN, {b_NR.t()}).mul_(scale);
     }
-    if (drops && context->needs_input_grad(1)) {
-      out[1] = at::mm(grad_low_MR, a_RK).view(d.sizes());
+    if (context->needs_input_grad(2)) {
+      // g^T low as a product with a weight, for the host's choice of kernels.
+      out[2] = ops::linear(low_MR.t(), {g_MN.t()}).mul_(scale).t();
     }
     return out;
   }
@@ -209,15 +185,12 @@ class LowRank : public tenon::TorchLinearParametrization, public tenon::WeightsL
         at::autocast::is_autocast_enabled(x.device().type())) {
       return plus_update(base_.product(x, reals), d, reals);
     }
-    return LowRankProduct::apply(x,
-                                 d,
-                                 a,
-                                 b_NR(reals),
-                                 base_.codes(reals),
-                                 base_.scales(reals),
-                                 static_cast<int64_t>(base_.kind()),
-                                 base_.shape(),
-                                 scale());
+    // As two products, so that the host decides what each keeps of x.
+    const at::Tensor y_MN = base_.product(x.reshape({-1, x.size(-1)}), reals);
+    const at::Tensor low_MR = ops::linear(d.reshape({-1, d.size(-1)}), {a});
+    std::vector<int64_t> shape = x.sizes().vec();
+    shape.back() = y_MN.size(1);
+    return AddedUpdate::apply(y_MN, low_MR, b_NR(reals), scale()).view(shape);
   }
 
   // y + scale (x A^T) B^T, for y [..., N].

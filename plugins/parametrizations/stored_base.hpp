@@ -146,7 +146,7 @@ class FrozenProduct : public torch::autograd::Function<FrozenProduct> {
                       saved[1],
                       context->saved_data["shape"].toIntVector(),
                       grads[0].scalar_type());
-      out[0] = at::matmul(grads[0], w_NK);
+      out[0] = ops::linear(grads[0], {w_NK.t()});
     }
     return out;
   }
@@ -206,8 +206,6 @@ class StoredBase {
                      x, codes(reals), scales(reals), static_cast<int64_t>(kind_), shape_);
   }
 
-  BaseKind kind() const { return kind_; }
-  const std::vector<int64_t>& shape() const { return shape_; }
   // The stored tensors: the matrix itself, twice, if it is not quantized.
   const at::Tensor& codes(const tenon::Reals& reals) const {
     return is_quantized() ? reals.buffer(0) : reals.real(0);

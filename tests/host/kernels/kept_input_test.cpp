@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Products that keep what a norm keeps, instead of the norm's result.
+// Products that keep what the maker of their input keeps, instead of the input.
 #include <tenon/torch/ops.hpp>
+
+#include "host/kernels/gated_mlp.hpp"
+#include "host/kernels/linear_map.hpp"
 
 #include <string>
 #include <utility>
@@ -60,6 +63,25 @@ bool is_unshared(const at::Tensor& x) {
   return x.use_count() == 1 && x.storage().use_count() == 1;
 }
 
+// A matrix behind a stand-in. Tells whether anything keeps the last input of its product.
+class Mapped final : public LinearMap {
+ public:
+  Mapped(at::Tensor weight, bool copies) : weight_(std::move(weight)), copies_(copies) {}
+  at::Tensor product(const at::Tensor& x) const override {
+    const at::Tensor in = copies_ ? x * 1.0 : x;
+    input_ = c10::weak_intrusive_ptr<c10::TensorImpl>(in.getIntrusivePtr());
+    return ops::linear(in, {weight_});
+  }
+  at::Tensor weight() const override { return weight_; }
+  bool keeps_input() const { return !input_.expired(); }
+
+ private:
+  at::Tensor weight_;
+  bool copies_;
+  mutable c10::weak_intrusive_ptr<c10::TensorImpl> input_{
+      c10::intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>()};
+};
+
 Tensors inputs_of(const Product& product) {
   Tensors inputs = {made(1, {2, 3, 8}), made(2, {8})};
   for (size_t i = 0; i < product.weights.size(); ++i) {
@@ -100,6 +122,25 @@ TEST_CASE("a product of a norm's result keeps no copy of it and has the same gra
       CHECK_FALSE(is_free);
     }
   }
+}
+
+TEST_CASE("a stand-in for a gated layer's last weight keeps gate and up, not their product") {
+  const Tensors inputs = {made(1, {2, 3, 8}), made(2, {9, 8}), made(3, {9, 8}), made(4, {7, 9})};
+  const auto layer = [&](bool copies) {
+    return run(
+        [&](const Tensors& in) {
+          const Mapped down(in[3], copies);
+          const at::Tensor stand_in = make_stand_in({7, 9}, at::kFloat);
+          LinearMapScope scope;
+          scope.add(stand_in, down);
+          const at::Tensor y = gated_mlp(in[0], in[1], in[2], stand_in, "silu");
+          CHECK(down.keeps_input() == copies);
+          return y;
+        },
+        inputs,
+        at::kFloat);
+  };
+  check_equal(layer(false), layer(true));
 }
 
 TEST_CASE("a norm's result that was changed is kept as it is") {
