@@ -35,6 +35,18 @@ struct Head {
   at::Tensor labels_N;  // 64-bit
 };
 
+// The head on the rows that rows_to_compute() returned.
+Head head_on_rows(const at::Tensor& rows_R,
+                  const at::Tensor& x_ND,
+                  const at::Tensor& weight_VD,
+                  const std::optional<at::Tensor>& bias_V,
+                  const at::Tensor& labels_N) {
+  return {.x_ND = chosen_rows(x_ND, rows_R),
+          .weight_VD = weight_VD,
+          .bias_V = bias_V.value_or(at::Tensor()),
+          .labels_N = chosen_rows(labels_N, rows_R)};
+}
+
 at::Tensor rows_of(const at::Tensor& x, const LogitPlace& at) {
   return x.narrow(0, at.row, at.rows);
 }
@@ -288,10 +300,7 @@ class HeadLoss : public torch::autograd::Function<HeadLoss> {
                             Kernels kernels) {
     const at::AutoDispatchBelowADInplaceOrView below;
     const at::Tensor rows_R = rows_to_compute(labels_N, options.ignore_index);
-    const Head head{chosen_rows(x_ND, rows_R),
-                    weight_VD,
-                    bias_V.value_or(at::Tensor()),
-                    chosen_rows(labels_N, rows_R)};
+    const Head head = head_on_rows(rows_R, x_ND, weight_VD, bias_V, labels_N);
     const bool is_own = kernels == Kernels::kOwn;
     const Losses out = is_own ? own_losses(head, options) : plain_losses(head, options);
     context->save_for_backward(
@@ -362,10 +371,7 @@ class FrozenHeadLoss : public torch::autograd::Function<FrozenHeadLoss> {
                             const HeadOptions& options) {
     const at::AutoDispatchBelowADInplaceOrView below;
     const at::Tensor rows_R = rows_to_compute(labels_N, options.ignore_index);
-    const Head head{chosen_rows(x_ND, rows_R),
-                    weight_VD,
-                    bias_V.value_or(at::Tensor()),
-                    chosen_rows(labels_N, rows_R)};
+    const Head head = head_on_rows(rows_R, x_ND, weight_VD, bias_V, labels_N);
     const LossesAndSlopes out = own_losses_and_slopes(head, options);
     context->save_for_backward({out.dx_ND, rows_R});
     return rows_in_place(out.loss_N, rows_R, x_ND.size(0));
