@@ -60,10 +60,12 @@ class GatedMlp : public torch::autograd::Function<GatedMlp> {
     }
     const at::Tensor grad = swiglu_grad(gate_up, product_grad_input(g_MN, down));
     if (context->needs_input_grad(0)) {
-      out[0] = product_grad_input(grad, {gate, up}).view(kept_shape(*context));
+      std::vector<int64_t> shape = grads[0].sizes().vec();
+      shape.back() = gate.size(1);
+      out[0] = product_grad_input(grad, {gate, up}).view(shape);
     }
     if (by_weights) {
-      const at::Tensor x_MK = as_rows(kept_input(*context, saved, 4));
+      const at::Tensor x_MK = kept_input(*context, saved, 4);
       const at::Tensor grad_NK = product_grad_weight(grad, x_MK);
       out[1] = grad_NK.narrow(0, 0, gate.size(0));
       out[2] = grad_NK.narrow(0, gate.size(0), up.size(0));

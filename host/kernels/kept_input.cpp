@@ -4,11 +4,13 @@
 
 #include "host/kernels/gated_product.hpp"
 #include "host/kernels/norm.hpp"
+#include "host/kernels/products.hpp"
 
 #include <ATen/ATen.h>
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 
 namespace tenon {
 namespace {
@@ -52,32 +54,30 @@ void keep_input(torch::autograd::AutogradContext& context,
                 bool is_needed,
                 torch::autograd::variable_list& saved) {
   const Kept kept = is_needed ? kept_of(x) : Kept{};
-  context.saved_data["input_shape"] = x.sizes().vec();
-  context.saved_data["input_maker"] = static_cast<int64_t>(kept.maker);
-  context.saved_data["input_eps"] = kept.eps;
+  if (kept.maker != Maker::kOther) {
+    context.saved_data["input_maker"] = static_cast<int64_t>(kept.maker);
+    context.saved_data["input_eps"] = kept.eps;
+  }
   saved.insert(saved.end(), kept.tensors.begin(), kept.tensors.end());
 }
 
 at::Tensor kept_input(const torch::autograd::AutogradContext& context,
                       const torch::autograd::variable_list& saved,
                       size_t first) {
-  const auto maker = static_cast<Maker>(context.saved_data.at("input_maker").toInt());
-  if (maker == Maker::kOther) {
-    return saved[first];
+  const auto found = context.saved_data.find("input_maker");
+  if (found == context.saved_data.end()) {
+    return as_rows(saved[first]);
   }
+  const auto maker = static_cast<Maker>(found->second.toInt());
   if (maker == Maker::kGatedProduct) {
-    return compute_again(GatedFactors{saved[first], saved[first + 1]}).view(kept_shape(context));
+    return compute_again(GatedFactors{saved[first], saved[first + 1]});
   }
   const NormAgain norm{.is_layer_norm = maker == Maker::kLayerNorm,
                        .eps = context.saved_data.at("input_eps").toDouble(),
                        .x = saved[first],
                        .weight = saved[first + 1],
                        .bias = saved[first + 2]};
-  return compute_again(norm).view(kept_shape(context));
-}
-
-std::vector<int64_t> kept_shape(const torch::autograd::AutogradContext& context) {
-  return context.saved_data.at("input_shape").toIntVector();
+  return as_rows(compute_again(norm));
 }
 
 bool any_requires_grad(at::TensorList tensors) {

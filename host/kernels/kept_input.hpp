@@ -8,28 +8,24 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <cstddef>
-#include <cstdint>
-#include <vector>
 
 namespace tenon {
 
 // Tensors that keep_input() appends.
 constexpr size_t kKeptTensors = 3;
 
-// For forward: appends to `saved`, a list for save_for_backward, what kept_input() needs. If
-// `is_needed` is false, that is only the shape.
+// For forward: appends to `saved`, a list for save_for_backward, what kept_input() needs; nothing
+// defined if `is_needed` is false.
 void keep_input(torch::autograd::AutogradContext& context,
                 const at::Tensor& x,
                 bool is_needed,
                 torch::autograd::variable_list& saved);
 
 // For backward: returns the input, whose tensors start at saved[first].
-// Shapes  as the input
+// Shapes  the rows of the input, [M, K]
 at::Tensor kept_input(const torch::autograd::AutogradContext& context,
                       const torch::autograd::variable_list& saved,
                       size_t first);
-
-std::vector<int64_t> kept_shape(const torch::autograd::AutogradContext& context);
 
 // Whether a gradient by one of the tensors is wanted, for forward.
 bool any_requires_grad(at::TensorList tensors);

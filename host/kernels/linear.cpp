@@ -46,13 +46,15 @@ class Linear : public torch::autograd::Function<Linear> {
     const size_t bias = 1 + weights.size();
     torch::autograd::variable_list out(bias + 1);
     if (context->needs_input_grad(0)) {
-      out[0] = product_grad_input(g_MN, weights).view(kept_shape(*context));
+      std::vector<int64_t> shape = grads[0].sizes().vec();
+      shape.back() = weights[0].size(1);
+      out[0] = product_grad_input(g_MN, weights).view(shape);
     }
     if (context->saved_data["has_bias"].toBool() && context->needs_input_grad(bias)) {
       out[bias] = g_MN.sum(0);
     }
     if (context->needs_input_grad({{1, bias}})) {
-      const at::Tensor x_MK = as_rows(kept_input(*context, saved, 0));
+      const at::Tensor x_MK = kept_input(*context, saved, 0);
       const at::Tensor grad_NK = product_grad_weight(g_MN, x_MK);
       int64_t row = 0;
       for (size_t i = 0; i < weights.size(); ++i) {
