@@ -19,7 +19,8 @@ if(TENON_PCH)
   get_target_property(_abi tenon::torch_cpu INTERFACE_COMPILE_DEFINITIONS)
   add_compile_definitions($<$<COMPILE_LANGUAGE:CXX>:${_abi}>)
   set(_torch_headers <ATen/ATen.h> <torch/csrc/autograd/autograd.h>)
-  set(_test_headers <nlohmann/json.hpp> ${PROJECT_SOURCE_DIR}/tests/support/catch.hpp)
+  set(_test_headers ${PROJECT_SOURCE_DIR}/tests/support/json_templates.hpp
+                    ${PROJECT_SOURCE_DIR}/tests/support/catch.hpp)
   _tenon_precompiled(tenon_torch_pch LINK tenon::torch_cpu HEADERS ${_torch_headers})
   _tenon_precompiled(tenon_json_pch LINK tenon::nlohmann_json HEADERS <nlohmann/json.hpp>)
   if(TENON_TESTS)
@@ -273,6 +274,34 @@ endif()
 # The tests with the label "threads": what `./dev test --preset tsan` builds and runs.
 add_custom_target(tenon_thread_tests)
 
+# What programs and libraries of tests share.
+function(_tenon_test_target target uses_torch)
+  target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR})
+  # Tests take longer to compile than to run: -O2 doubles the time of a source. Those with libtorch
+  # also compute, and -O0 would compile more of its headers. With -Og, gcc warns of values in them.
+  target_compile_options(${target} PRIVATE
+                         $<$<CONFIG:RelWithDebInfo>:$<IF:$<BOOL:${uses_torch}>,-Og,-O0>>
+                         $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
+  if(uses_torch)
+    target_link_libraries(${target} PRIVATE tenon::torch_cpu)
+    _tenon_precompile(${target} torch tenon_torch_test_pch)
+  else()
+    # libtorch and Catch2 both have a macro CHECK; the one that comes last serves.
+    _tenon_precompile(${target} catch tenon_test_pch torch c10)
+  endif()
+endfunction()
+
+# tenon_test_library(NAME name SOURCES file ... [LINK target ...])
+#
+# What several tests use, compiled once as they are: a static library, with what its headers need.
+function(tenon_test_library)
+  cmake_parse_arguments(PARSE_ARGV 0 arg "" "NAME" "SOURCES;LINK")
+  _tenon_join(${arg_NAME} sources SOURCES ${arg_SOURCES})
+  add_library(${arg_NAME} STATIC ${sources})
+  target_link_libraries(${arg_NAME} PUBLIC ${arg_LINK} tenon_test_support)
+  _tenon_test_target(${arg_NAME} FALSE)
+endfunction()
+
 # tenon_test(NAME name SOURCES a_test.cpp ... [LINK target ...] [NEEDS target ...] [TORCH]
 #            [APART file ...] [LABELS label ...] [TIMEOUT seconds] [COST seconds]
 #            [ENVIRONMENT NAME=value ...])
@@ -298,20 +327,8 @@ function(tenon_test)
   _tenon_join(${arg_NAME} sources SOURCES ${arg_SOURCES} APART ${arg_APART})
   add_executable(${arg_NAME} ${sources})
   set_target_properties(${arg_NAME} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
-  target_include_directories(${arg_NAME} PRIVATE ${PROJECT_SOURCE_DIR})
   target_link_libraries(${arg_NAME} PRIVATE ${arg_LINK} tenon_test_support)
-  # Tests take longer to compile than to run: -O2 doubles the time of a source. Those with libtorch
-  # also compute, and -O0 would compile more of its headers. With -Og, gcc warns of values in them.
-  target_compile_options(${arg_NAME} PRIVATE
-                         $<$<CONFIG:RelWithDebInfo>:$<IF:$<BOOL:${arg_TORCH}>,-Og,-O0>>
-                         $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
-  if(arg_TORCH)
-    target_link_libraries(${arg_NAME} PRIVATE tenon::torch_cpu)
-    _tenon_precompile(${arg_NAME} torch tenon_torch_test_pch)
-  else()
-    # libtorch and Catch2 both have a macro CHECK; the one that comes last serves.
-    _tenon_precompile(${arg_NAME} catch tenon_test_pch torch c10)
-  endif()
+  _tenon_test_target(${arg_NAME} "${arg_TORCH}")
   if(arg_NEEDS)
     add_dependencies(${arg_NAME} ${arg_NEEDS})
   endif()
@@ -322,6 +339,8 @@ function(tenon_test)
   # that run side by side have more threads than there are processors.
   if("host" IN_LIST arg_NEEDS)
     list(PREPEND arg_ENVIRONMENT OMP_NUM_THREADS=1)
+  else()  # where threads are tested: those that wait leave the processors to other tests
+    list(PREPEND arg_ENVIRONMENT OMP_WAIT_POLICY=passive)
   endif()
   add_test(NAME ${arg_NAME} COMMAND ${arg_NAME} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
   tenon_test_properties(${arg_NAME} LABELS ${arg_LABELS} TIMEOUT ${arg_TIMEOUT} COST ${arg_COST}

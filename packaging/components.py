@@ -149,7 +149,13 @@ class Origins:
 
     def _owner(self, path):
         folder = os.path.dirname(path)
-        if folder not in self._debian:
+        # Folders of libraries have files of several packages, so only folders of headers have one.
+        is_of_one = "/include/" in path and folder not in (
+            "/usr/include",
+            "/usr/include/x86_64-linux-gnu",
+        )
+        key = folder if is_of_one else path
+        if key not in self._debian:
             # dpkg knows files of /usr/lib by the names they had before /lib was merged into it.
             names = [path] + ([path[4:]] if path.startswith("/usr/lib") else [])
             out = subprocess.run(
@@ -158,17 +164,10 @@ class Origins:
             owners = sorted({line.split(":")[0].split(",")[0] for line in out.splitlines()})
             if not owners:
                 raise SystemExit(
-                    f"package: {path} belongs to no Debian package, so its license is " "unknown"
+                    f"package: {path} belongs to no Debian package, so its license is unknown"
                 )
-            # Folders of libraries have files of several packages, so only folders of headers are
-            # remembered.
-            if "/include/" not in path or folder in (
-                "/usr/include",
-                "/usr/include/x86_64-linux-gnu",
-            ):
-                return owners[0]
-            self._debian[folder] = owners[0]
-        return self._debian[folder]
+            self._debian[key] = owners[0]
+        return self._debian[key]
 
     def of_wheel(self, name, license, how):
         if (how, name) not in self._cache:

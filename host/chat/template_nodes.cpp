@@ -155,6 +155,8 @@ struct SetNode : jinja::set_statement {
 // Each round has its own variables.
 struct ForNode : jinja::for_statement {
   using jinja::for_statement::for_statement;
+  bool needs_loop = true;  // the template names the variable `loop`, which takes long to make
+
   TemplateValue execute_impl(context& ctx) override {
     const auto* const select = jinja::cast_stmt<jinja::select_expression>(iterable);
     std::vector<TemplateValue> items =
@@ -174,7 +176,9 @@ struct ForNode : jinja::for_statement {
     for (size_t i = 0; i < items.size(); ++i) {
       budget().step(pos);
       context scope(ctx);
-      scope.set_val("loop", loop_object(items, i));
+      if (needs_loop) {
+        scope.set_val("loop", loop_object(items, i));
+      }
       SetNode::assign(loopvar, items[i], scope);
       try {
         run_all(body, scope);
@@ -307,6 +311,14 @@ struct AnswerNode : statement {
 
 class Replacer {
  public:
+  void whole(jinja::program& program) {
+    body(program.body);
+    // Of the whole template: a macro sees the variables of its caller.
+    for (ForNode* const loop : loops_) {
+      loop->needs_loop = names_loop_;
+    }
+  }
+
   void body(statements& nodes) {
     for (statement_ptr& node : nodes) {
       one(node);
@@ -335,6 +347,7 @@ class Replacer {
           binary->op, std::move(binary->left), std::move(binary->right));
     }
     if (auto* const name = as<jinja::identifier>(node)) {
+      names_loop_ = names_loop_ || name->val == "loop";
       return std::make_unique<NameNode>(name->val);
     }
     if (auto* const unary = as<jinja::unary_expression>(node)) {
@@ -427,10 +440,12 @@ class Replacer {
       one(loop->iterable);
       body(loop->body);
       body(loop->default_block);
-      return std::make_unique<ForNode>(std::move(loop->loopvar),
-                                       std::move(loop->iterable),
-                                       std::move(loop->body),
-                                       std::move(loop->default_block));
+      auto made = std::make_unique<ForNode>(std::move(loop->loopvar),
+                                            std::move(loop->iterable),
+                                            std::move(loop->body),
+                                            std::move(loop->default_block));
+      loops_.push_back(made.get());
+      return made;
     }
     if (auto* const set = as<jinja::set_statement>(node)) {
       one(set->val);
@@ -486,12 +501,15 @@ class Replacer {
       }
     }
   }
+
+  std::vector<ForNode*> loops_;
+  bool names_loop_ = false;
 };
 
 }  // namespace
 
 void replace_nodes(jinja::program& program) {
-  Replacer().body(program.body);
+  Replacer().whole(program);
 }
 
 void run_template(const jinja::program& program, context& ctx) {

@@ -16,6 +16,9 @@
 
 namespace tenon {
 
+// Of an attacked host, in bytes: more is a finding.
+inline constexpr std::uint64_t kMostMemory = std::uint64_t{4} << 30;
+
 struct Finding {
   std::string what;    // one line
   std::string folder;  // what is kept; "" if nothing is

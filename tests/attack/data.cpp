@@ -20,8 +20,6 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-constexpr std::uint64_t kMostMemory = std::uint64_t{4} << 30;
-
 struct Reader {
   std::string name;
   std::map<std::string, std::string> files;  // valid content by name

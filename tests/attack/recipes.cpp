@@ -22,7 +22,6 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-constexpr std::uint64_t kMostMemory = std::uint64_t{4} << 30;
 constexpr std::chrono::seconds kPatience{15};  // then it is asked to stop
 constexpr std::chrono::seconds kGrace{30};     // and must have ended
 

@@ -67,9 +67,10 @@ class PowerReplay {
 
   std::vector<std::string> words() const;
   void note_promises(const LostPower& state);
-  std::string wrong_with(const LostPower& state) const;
+  std::string wrong_with(const LostPower& state);
   std::string wrong_rows(const LostPower& state) const;
   bool is_complete(const DiskImage& image, const std::string& folder) const;
+  bool is_json(size_t content);
   std::vector<const Promise*> promises_at(size_t num_events) const;
   Resumed start(const Kept& kept, size_t number) const;
   std::string end(Resumed& resumed) const;
@@ -83,6 +84,7 @@ class PowerReplay {
   DiskImage final_;
   std::vector<Promise> promises_;
   std::map<std::string, std::vector<DiskImage>> complete_;  // committed folders: their contents
+  std::map<size_t, bool> is_json_;                          // of contents: most states share them
   std::vector<Kept> states_;
   size_t num_states_ = 0;
   size_t num_resumed_ = 0;

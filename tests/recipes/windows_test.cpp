@@ -10,9 +10,9 @@ namespace tenon {
 namespace {
 
 // `windows` is a JSON list of the test dataset's windows.
-std::string recipe_of(const std::string& windows,
-                      const std::string& more = "",
-                      const std::string& train = R"("epochs": 1)") {
+std::string windows_recipe(const std::string& windows,
+                           const std::string& more = "",
+                           const std::string& train = R"("epochs": 1)") {
   return small_recipe(R"({"data": {"train": {"options": {"windows": )" + windows + more +
                       R"(}}}, "train": {"steps": null, )" + train + "}}");
 }
@@ -45,7 +45,7 @@ nlohmann::json metrics_after(int num_windows, const std::string& window) {
     "data": {"eval": {"type": "windows", "options": {"windows": )" +
                            three_windows(window) + "}}}}";
   const HostRun run(
-      patched(recipe_of(
+      patched(windows_recipe(
                   three_windows(), "", "\"windows\": " + std::to_string(std::max(1, num_windows))),
               eval),
       num_windows == 0 ? std::vector<std::string>{"--eval-only"} : std::vector<std::string>());
@@ -59,27 +59,27 @@ nlohmann::json metrics_after(int num_windows, const std::string& window) {
 TEST_CASE("windows that are not there yet are waited for", "[recipes]") {
   const std::string late = R"([{"label": "a", "size": 8, "comes_at": 2}, {"label": "b", "size": 4},
     {"label": "c", "size": 4, "comes_at": 5}])";
-  const HostRun run(recipe_of(late));
+  const HostRun run(windows_recipe(late));
   INFO(run.result().err);
   REQUIRE(run.result().exit_code == 0);
   CHECK(run.summary()["windows"] == 3);
   CHECK(run.summary()["steps"] == 4);
   const std::string there =
       R"([{"label": "a", "size": 8}, {"label": "b", "size": 4}, {"label": "c", "size": 4}])";
-  const HostRun same(recipe_of(there));
+  const HostRun same(windows_recipe(there));
   CHECK(same.summary()["parameters_hash"] == run.summary()["parameters_hash"]);
 }
 
 TEST_CASE("whoever waits for a window ends on a signal, and when the time is up", "[recipes]") {
   const std::string never =
       R"([{"label": "a", "size": 8}, {"label": "b", "size": 4, "comes_at": 1000000000}])";
-  const HostRun signal(recipe_of(never, R"(, "terminate_when_asked": 3)"));
+  const HostRun signal(windows_recipe(never, R"(, "terminate_when_asked": 3)"));
   INFO(signal.result().err);
   CHECK(signal.result().exit_code == 75);
   CHECK_THAT(signal.last_line(), contains_text("stopped early: received SIGTERM"));
   CHECK(signal.summary()["windows"] == 1);
 
-  const HostRun late(recipe_of(never, "", R"("minutes": 0.002)"));
+  const HostRun late(windows_recipe(never, "", R"("minutes": 0.002)"));
   CHECK(late.result().exit_code == 0);
   CHECK_THAT(late.last_line(), contains_text("done: reached 0.002 minutes"));
 }
@@ -94,7 +94,7 @@ TEST_CASE("an evaluation does not wait for windows that are not there yet", "[re
 }
 
 TEST_CASE("a window that comes twice is read once", "[recipes]") {
-  const HostRun run(recipe_of(R"([{"label": "a", "size": 8, "id": 7},
+  const HostRun run(windows_recipe(R"([{"label": "a", "size": 8, "id": 7},
     {"label": "b", "size": 4, "id": 8}, {"label": "a again", "size": 8, "id": 7}])"));
   INFO(run.result().err);
   REQUIRE(run.result().exit_code == 0);
@@ -105,7 +105,7 @@ TEST_CASE("a window that comes twice is read once", "[recipes]") {
 TEST_CASE("progressive validation: each window is evaluated on before it is trained on",
           "[recipes]") {
   const std::string plain =
-      patched(recipe_of(three_windows()), R"({"metrics": [{"type": "accuracy"}]})");
+      patched(windows_recipe(three_windows()), R"({"metrics": [{"type": "accuracy"}]})");
   const HostRun run(patched(plain, R"({"eval": {"next_window": true}})"));
   INFO(run.result().err);
   REQUIRE(run.result().exit_code == 0);
@@ -151,7 +151,7 @@ TEST_CASE("a window of evaluation goes along with each window of training", "[re
   for (const std::string when : {"before", "after"}) {
     INFO(when);
     const std::string recipe =
-        patched(recipe_of(three_windows()),
+        patched(windows_recipe(three_windows()),
                 R"({"metrics": [{"type": "accuracy"}], "eval": {"with_window": ")" + when +
                     R"("}, "data": {"eval": {"type": "windows", "options": {"windows": )" +
                     three_windows() + "}}}}");
@@ -172,7 +172,7 @@ TEST_CASE("a window of evaluation goes along with each window of training", "[re
 TEST_CASE("an evaluation on all of a set leaves the window that goes along in its place",
           "[recipes]") {
   const auto recipe = [](const std::string& more) {
-    return patched(recipe_of(three_windows()),
+    return patched(windows_recipe(three_windows()),
                    R"({"eval": {"with_window": "after", "at_end": false)" + more +
                        R"(}, "data": {"eval": {"type": "windows", "options": {"windows": )" +
                        three_windows() + "}}}}");
@@ -188,7 +188,7 @@ TEST_CASE("an evaluation on all of a set leaves the window that goes along in it
 
 TEST_CASE("the epoch ends where no window is left to evaluate on", "[recipes]") {
   const HostRun run(
-      patched(recipe_of(three_windows()),
+      patched(windows_recipe(three_windows()),
               R"({"eval": {"with_window": "after"}, "data": {"eval": {"type": "windows",
                   "options": {"windows": )" +
                   three_windows("ac") + "}}}}"));
@@ -200,7 +200,7 @@ TEST_CASE("the epoch ends where no window is left to evaluate on", "[recipes]") 
 
 TEST_CASE("windows are left out that the recipe names, and counted", "[recipes]") {
   const HostRun run(
-      patched(recipe_of(three_windows()), R"({"data": {"skip_windows": ["[ab]", 7]}})"));
+      patched(windows_recipe(three_windows()), R"({"data": {"skip_windows": ["[ab]", 7]}})"));
   INFO(run.result().err);
   REQUIRE(run.result().exit_code == 0);
   CHECK(run.summary()["windows"] == 1);
@@ -210,16 +210,18 @@ TEST_CASE("windows are left out that the recipe names, and counted", "[recipes]"
   CHECK_THAT(run.result().err,
              contains_text("/data/skip_windows: no window of the epoch has the label or id 7"));
 
-  const HostRun all(patched(recipe_of(three_windows()), R"({"data": {"skip_windows": ["*"]}})"));
+  const HostRun all(
+      patched(windows_recipe(three_windows()), R"({"data": {"skip_windows": ["*"]}})"));
   CHECK(all.result().exit_code == 3);
   CHECK_THAT(all.result().err, contains_text("3 of its windows were skipped, as requested"));
 }
 
 TEST_CASE("an empty window is told and counted, and the last record of a window is labelled",
           "[recipes]") {
-  const HostRun run(patched(recipe_of(R"([{"label": "a", "size": 6}, {"label": "none", "size": 0},
+  const HostRun run(
+      patched(windows_recipe(R"([{"label": "a", "size": 6}, {"label": "none", "size": 0},
                                           {"label": "b", "size": 10}])"),
-                            R"({"train": {"log_every": 0}, "eval": {"next_window": true}})"));
+              R"({"train": {"log_every": 0}, "eval": {"next_window": true}})"));
   INFO(run.result().err);
   REQUIRE(run.result().exit_code == 0);
   CHECK(run.summary()["windows"] == 3);
@@ -243,7 +245,7 @@ TEST_CASE("what asks for windows needs data that has them", "[recipes]") {
   const HostRun skip(small_recipe(R"({"data": {"skip_windows": ["a"]}})"));
   CHECK(skip.result().exit_code == 3);
   CHECK_THAT(skip.result().err, contains_text("/data/skip_windows: dataset"));
-  const HostRun with(patched(recipe_of(three_windows()),
+  const HostRun with(patched(windows_recipe(three_windows()),
                              R"({"eval": {"with_window": "after"},
                                  "data": {"eval": {"type": "windows"}}})"));
   CHECK(with.result().exit_code == 3);

@@ -7,7 +7,6 @@
 #include <cctype>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <map>
 #include <regex>
 #include <set>
@@ -215,19 +214,24 @@ const std::map<std::string, std::string> kHandledByValue = {
 // Structs that one plugin passes to another; the host only passes on the table that takes them.
 const std::set<std::string> kBetweenPlugins = {"tenon_decode_args", "tenon_encode_args"};
 
+// How often the headers name each identifier.
+std::map<std::string, int> named_in_headers() {
+  std::map<std::string, int> counts;
+  const std::regex kName("[A-Za-z_]\\w*");
+  for (const fs::path& file : files_under("sdk/include/tenon", {".h"})) {
+    const std::string code = std::regex_replace(marked(read_file(file)).code, kMarker, " ");
+    for (std::sregex_iterator at(code.begin(), code.end(), kName), end; at != end; ++at) {
+      ++counts[at->str()];
+    }
+  }
+  return counts;
+}
+
 // Include guards, and constants and macros that the headers themselves use.
 bool is_helper(const std::string& name) {
-  static const std::string kHeaders = [] {
-    std::string all;
-    for (const fs::path& file : files_under("sdk/include/tenon", {".h"})) {
-      all += std::regex_replace(marked(read_file(file)).code, kMarker, " ");
-    }
-    return all;
-  }();
-  const std::regex word("\\b" + name + "\\b");
-  return name.ends_with("_H") ||
-         std::distance(std::sregex_iterator(kHeaders.begin(), kHeaders.end(), word),
-                       std::sregex_iterator()) > 1;
+  static const std::map<std::string, int> kCounts = named_in_headers();
+  const auto found = kCounts.find(name);
+  return name.ends_with("_H") || (found != kCounts.end() && found->second > 1);
 }
 
 bool is_named_by_host(const Promise& promise) {
