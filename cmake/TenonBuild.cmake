@@ -35,11 +35,6 @@ endif()
 if(TENON_WERROR)
   add_compile_options(-Werror)
 endif()
-# gcc collects garbage from 128 MiB on, and a precompiled header of libtorch alone has 400: without,
-# a source takes a tenth less time, and at most half more memory (of 2 GiB, for which ./dev plans).
-if(TENON_PCH)  # clang-tidy, which would object, reads a build without
-  add_compile_options($<$<COMPILE_LANG_AND_ID:CXX,GNU>:--param=ggc-min-heapsize=2097152>)
-endif()
 
 if(TENON_SANITIZE)
   # vptr needs the type information of libtorch's hidden classes, which its wheel does not export.
