@@ -33,6 +33,9 @@ TEST_CASE("a template that executes too much is stopped", "[chat]") {
                      "{% endfor %}") ==
         "[template.too_long] the chat template failed: line 1: the template executes more than 2 "
         "million statements");
+  CHECK_THAT(render_error("{% set r = range(100000) %}{% for i in r %}{% for j in r %}{% endfor %}"
+                          "{% endfor %}"),
+             contains_text("[template.too_long]"));
   CHECK_THAT(render_error("{{ range(1000000000000) }}"),
              contains_text("range has more than 100000 elements"));
 }
