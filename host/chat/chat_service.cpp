@@ -60,7 +60,9 @@ tenon_status* render(const tenon_host* host,
       request.variables = parsed(args->variables, "variables");
     }
     request.add_generation_prompt = args->add_generation_prompt != 0;
-    request.find_answers = args->find_answers != 0;
+    request.find = args->find_answers == 0   ? FindText::kNothing
+                   : args->find_answers == 2 ? FindText::kUntrained
+                                             : FindText::kAnswers;
     const std::vector<ChatPiece> pieces = chat_template->compiled.render(request);
     std::vector<tenon_chat_piece> given;
     given.reserve(pieces.size());

@@ -2,18 +2,24 @@
 
 #include "host/chat/chat_template.hpp"
 
+#include "host/chat/gained_text.hpp"
+#include "host/chat/template_functions.hpp"
 #include "host/chat/template_program.hpp"
 #include "host/error/status.hpp"
 #include "host/text/formatted.hpp"
 
 #include <algorithm>
 #include <cctype>
+#include <unordered_map>
 #include <utility>
 
 namespace tenon {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+constexpr char kTrainKey[] = "train";
+constexpr char kClock[] = "strftime_now";
 
 struct Answer {
   size_t begin;
@@ -32,19 +38,6 @@ std::string role_of(const Json& message) {
 
 std::string message_words(size_t i) {
   return formatted("message {}", i + 1);
-}
-
-// The first part of a text after `at`, for messages.
-std::string text_at(const std::string& text, size_t at) {
-  constexpr size_t kShown = 40;
-  std::string shown = text.substr(std::min(at, text.size()), kShown);
-  while (!shown.empty() && (static_cast<unsigned char>(shown.back()) & 0xc0) == 0x80) {
-    shown.pop_back();  // part of a character
-  }
-  if (!shown.empty() && static_cast<unsigned char>(shown.back()) >= 0xc0) {
-    shown.pop_back();
-  }
-  return Json(shown).dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 // Cuts the text at the ends of answers.
@@ -106,8 +99,9 @@ class ChatTemplate::Rendering {
     const size_t n = request_.messages.size();
     TemplateProgram::Result whole = render(n, request_.add_generation_prompt);
     std::vector<Answer> answers;
-    if (request_.find_answers) {
-      answers = program_.marks_answers() ? tagged_answers(whole) : gained_answers(whole);
+    if (request_.find != FindText::kNothing) {
+      const bool is_tagged = program_.marks_answers() && request_.find == FindText::kAnswers;
+      answers = is_tagged ? tagged_answers(whole) : gained_answers(whole);
     }
     return pieces_of(whole.text, answers);
   }
@@ -115,8 +109,13 @@ class ChatTemplate::Rendering {
  private:
   // Templates build tokens from roles, as in '<|' + role + '|>'. So the name of a role counts as
   // the template's, unless it could contain a token by itself.
-  static TemplateValue value_of_message(const Json& message) {
+  TemplateValue value_of_message(const Json& message) const {
     TemplateValue value = value_of_json(message, Origin::kInput);
+    if (request_.find != FindText::kNothing && message.contains(kTrainKey)) {
+      Json others = message;
+      others.erase(kTrainKey);
+      value = value_of_json(others, Origin::kInput);
+    }
     const auto role = message.is_object() ? message.find("role") : message.end();
     if (role != message.end() && role->is_string()) {
       const auto is_plain = [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; };
@@ -132,13 +131,17 @@ class ChatTemplate::Rendering {
     try {
       for (const Json& message : request_.messages) {
         messages_.push_back(value_of_message(message));
+        message_numbers_.emplace(messages_.back().get(), message_numbers_.size());
+        const auto train = message.find(kTrainKey);
+        is_trained_.push_back(train == message.end() || !train->is_boolean() || train->get<bool>());
       }
       // A template sees all of these, as in transformers.
       variables_ = {{"tools", value_of_json(request_.tools, Origin::kInput)},
                     {"documents", value_of_json(Json(), Origin::kInput)}};
       for (const auto& [name, value] : request_.variables.items()) {
         const Origin origin = name == "documents" ? Origin::kInput : Origin::kTemplate;
-        variables_.emplace_back(name, value_of_json(value, origin));
+        variables_.emplace_back(
+            name, name == kClock ? clock_of_date(value) : value_of_json(value, origin));
       }
     } catch (const std::runtime_error& error) {
       fail("template.failed", error.what());
@@ -154,7 +157,8 @@ class ChatTemplate::Rendering {
     variables.emplace_back("add_generation_prompt",
                            jinja::mk_val<jinja::value_bool>(add_generation_prompt));
     try {
-      return program_.render(variables);
+      const bool is_whole = n == messages_.size();
+      return program_.render(variables, is_whole ? &message_numbers_ : nullptr);
     } catch (const TemplateError& error) {
       const std::string which =
           n == messages_.size() ? ""
@@ -206,45 +210,37 @@ class ChatTemplate::Rendering {
   }
 
   std::vector<Answer> gained_answers(const TemplateProgram::Result& whole) {
-    const std::string text = whole.text.str();
+    std::vector<size_t> wanted;
+    for (size_t i = 0; i < is_trained_.size(); ++i) {
+      const bool is_answer = role_of(request_.messages[i]) == "assistant";
+      if (request_.find == FindText::kUntrained ? !is_trained_[i] : is_answer && is_trained_[i]) {
+        wanted.push_back(i);
+      }
+    }
+    const GainedText::Render render_some = [this](size_t n, bool add_generation_prompt) {
+      return render(n, add_generation_prompt);
+    };
+    GainedText gained(whole,
+                      request_.add_generation_prompt ? GainedText::EndsWithPrompt::kYes
+                                                     : GainedText::EndsWithPrompt::kNo,
+                      request_.messages,
+                      render_some);
+    const std::vector<TextRange> ranges =
+        request_.find == FindText::kUntrained ? gained.texts(wanted) : gained.answers(wanted);
     std::vector<Answer> answers;
-    for (const size_t index : assistants()) {
-      const std::string before = render(index, true).text.str();
-      const std::string with =
-          index + 1 == request_.messages.size() && !request_.add_generation_prompt
-              ? text
-              : render(index + 1, false).text.str();
-      check_starts(with, before, index, "the messages before it and the prompt for an answer");
-      check_starts(text, with, index, "the messages up to it");
-      if (with.size() > before.size()) {
-        answers.push_back({before.size(), with.size(), static_cast<int64_t>(index)});
+    for (size_t i = 0; i < wanted.size(); ++i) {
+      if (ranges[i].begin < ranges[i].end) {
+        answers.push_back({ranges[i].begin, ranges[i].end, static_cast<int64_t>(wanted[i])});
       }
     }
     return answers;
   }
 
-  static void check_starts(const std::string& text,
-                           const std::string& start,
-                           size_t index,
-                           const char* what) {
-    if (text.starts_with(start)) {
-      return;
-    }
-    const auto [in_text, in_start] =
-        std::mismatch(text.begin(),
-                      text.begin() + static_cast<ptrdiff_t>(std::min(text.size(), start.size())),
-                      start.begin());
-    const auto at = static_cast<size_t>(in_start - start.begin());
-    fail("template.changed_text",
-         message_words(index) + ": the rendering does not start with that of " + what +
-             formatted(": at byte {} it is ", at) + text_at(text, at) + ", expected " +
-             text_at(start, at) +
-             "; use a template with {% generation %} tags around what the assistant writes");
-  }
-
   TemplateProgram& program_;
   const ChatRequest& request_;
   std::vector<TemplateValue> messages_;
+  std::unordered_map<const jinja::value_t*, size_t> message_numbers_;
+  std::vector<bool> is_trained_;  // [messages] without "train": false
   std::vector<std::pair<std::string, TemplateValue>> variables_;
 };
 

@@ -6,8 +6,8 @@
 // Answers. A template with {% generation %} tags marks them. For any other template, the answer of
 // a message is what the rendering gains by it: from the end of the rendering of all messages before
 // it, with the prompt for an answer, to the end of the rendering with it. This counts the end of
-// the turn as part of the answer. Each rendering must start with the one before. Threads: any;
-// renderings run concurrently.
+// the turn as part of the answer. The rendering must start with both; other messages may change.
+// Threads: any; renderings run concurrently.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -27,15 +27,25 @@ class TemplateProgram;
 struct ChatPiece {
   std::string text;
   bool is_template = false;  // false: from a message, a tool or a document
-  int64_t answer = -1;       // index of the assistant's message that it answers with; -1: none
+  int64_t answer = -1;       // index of the message whose text, as asked for, it is in; -1: none
 };
 
+// Which texts of a rendering are asked for.
+enum class FindText {
+  kNothing,
+  kAnswers,    // of the assistant's messages, except those with "train": false
+  kUntrained,  // of all messages with "train": false, roles and ends of turns included
+};
+
+// With FindText other than kNothing, templates do not see the key "train" of messages. A variable
+// `strftime_now` is the date at which the function of this name stands, such as "2026-01-31"; null:
+// calls of it are an error.
 struct ChatRequest {
   nlohmann::ordered_json messages;                                      // a list of objects
   nlohmann::ordered_json tools;                                         // null: none
   nlohmann::ordered_json variables = nlohmann::ordered_json::object();  // "bos_token", ...
   bool add_generation_prompt = false;  // end with what precedes an answer
-  bool find_answers = false;           // set ChatPiece::answer
+  FindText find = FindText::kNothing;  // set ChatPiece::answer
 };
 
 class ChatTemplate {

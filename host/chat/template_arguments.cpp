@@ -6,6 +6,7 @@ namespace tenon {
 
 std::vector<TemplateValue> items_of(const TemplateValue& value) {
   std::vector<TemplateValue> items;
+  TemplateBudget::work_current(value->val_arr.size() + value->val_obj.size());
   if (is_list(value)) {
     items = value->as_array();
   } else if (is_object(value)) {

@@ -6,9 +6,11 @@
 // Threads: one rendering.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <ctime>
 #include <stdexcept>
 
@@ -17,7 +19,9 @@ namespace tenon {
 struct TemplateLimits {
   int64_t steps = 2'000'000;       // statements executed
   size_t bytes = size_t{1} << 30;  // of all values made, freed ones included
+  int64_t work = 100'000'000;      // items, and pieces of 16 bytes of text, that functions visit
   int depth = 150;                 // statements in statements, calls of macros included
+  size_t stack = size_t{2} << 20;  // bytes that nested statements and macros use
   std::chrono::seconds time = std::chrono::seconds(30);  // of processor time
 };
 
@@ -41,10 +45,20 @@ class TemplateBudget {
       current_->charge(bytes);
     }
   }
+  // Counts what a filter, test or operator visits, for the budget of the calling thread.
+  //
+  // Errors   std::runtime_error
+  static void work_current(size_t items) {
+    if (current_ != nullptr) {
+      current_->work(items);
+    }
+  }
 
   // Starts a rendering.
   void start() {
+    stack_begin_ = stack_position();
     steps_ = 0;
+    work_ = 0;
     bytes_ = 0;
     depth_ = 0;
     position_ = 0;
@@ -63,6 +77,20 @@ class TemplateBudget {
       exceed("rendering takes longer than 30 seconds of processor time");
     }
   }
+  // Counts items that a function visits. One expression may visit many.
+  //
+  // Errors   std::runtime_error
+  void work(size_t items) {
+    constexpr int64_t kBetweenChecks = 1'000'000;
+    const int64_t before = work_;
+    work_ += static_cast<int64_t>(std::min(items, size_t{1} << 40));
+    if (work_ > limits_.work) {
+      exceed("the filters and operators of the template visit more than 100 million items");
+    }
+    if (before / kBetweenChecks != work_ / kBetweenChecks && time_used() > end_) {
+      exceed("rendering takes longer than 30 seconds of processor time");
+    }
+  }
   // Counts the memory of a new value.
   //
   // Errors   std::runtime_error
@@ -76,7 +104,9 @@ class TemplateBudget {
   class Level {
    public:
     explicit Level(TemplateBudget& budget) : budget_(budget) {
-      if (budget_.depth_ >= budget_.limits_.depth) {
+      // A long expression in each level needs more of the stack than its level says.
+      const auto used = static_cast<size_t>(std::abs(budget_.stack_begin_ - stack_position()));
+      if (budget_.depth_ >= budget_.limits_.depth || used > budget_.limits_.stack) {
         budget_.exceed("statements or macros are nested more than 150 deep");
       }
       ++budget_.depth_;
@@ -101,6 +131,10 @@ class TemplateBudget {
     return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
   }
 
+  static intptr_t stack_position() {
+    return reinterpret_cast<intptr_t>(__builtin_frame_address(0));
+  }
+
   [[noreturn]] void exceed(const char* why) {
     is_exceeded_ = true;
     throw std::runtime_error(why);
@@ -109,7 +143,9 @@ class TemplateBudget {
   static inline thread_local TemplateBudget* current_ = nullptr;
 
   TemplateLimits limits_;
+  intptr_t stack_begin_ = 0;
   int64_t steps_ = 0;
+  int64_t work_ = 0;
   size_t bytes_ = 0;
   int depth_ = 0;
   size_t position_ = 0;

@@ -8,8 +8,12 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
+#include <cmath>
+#include <optional>
 #include <stdexcept>
 #include <string_view>
+#include <type_traits>
 #include <unordered_map>
 #include <utility>
 
@@ -251,6 +255,56 @@ TemplateValue indent_filter(const TemplateValue& value,
   return value_of_text(std::move(out));
 }
 
+// The number that a text begins to be, as int() or float() of Python reads it; nothing if it is
+// none.
+template <class Number>
+std::optional<Number> number_of_text(std::string text, int base) {
+  text = text.substr(space_at_start(text));
+  text.resize(text.size() - space_at_end(text));
+  const char* first = text.data();
+  const char* const last = first + text.size();
+  first += first != last && *first == '+' ? 1 : 0;
+  Number number{};
+  std::from_chars_result result{};
+  if constexpr (std::is_integral_v<Number>) {
+    result = std::from_chars(first, last, number, base);
+  } else {
+    result = std::from_chars(first, last, number);
+  }
+  return result.ec == std::errc() && result.ptr == last && first != last ? std::optional(number)
+                                                                         : std::nullopt;
+}
+
+TemplateValue int_filter(const TemplateValue& value,
+                         const TemplateArguments& arguments,
+                         jinja::context&) {
+  const GivenArguments given("int", arguments);
+  if (is_whole_number(value)) {
+    return value_of_int(value->val_int);
+  }
+  std::optional<double> number;
+  if (is_text(value)) {
+    const int64_t base = given.integer(1, "base", 10);
+    if (base < 2 || base > 36) {
+      throw std::runtime_error("int: `base` is not in 2 to 36");
+    }
+    const std::string text = value->val_str.str();
+    if (const auto whole = number_of_text<int64_t>(text, static_cast<int>(base))) {
+      return value_of_int(*whole);
+    }
+    number = number_of_text<double>(text, 10);
+  } else if (is_any_number(value)) {
+    number = value->val_flt;
+  }
+  if (!number || std::isnan(*number) || std::isinf(*number)) {
+    return value_of_int(given.integer(0, "default", 0));
+  }
+  if (std::abs(*number) >= 9.2e18) {
+    throw std::runtime_error("int: the number does not fit into 64 bits");
+  }
+  return value_of_int(static_cast<int64_t>(*number));
+}
+
 const std::unordered_map<std::string, Filter>& filters() {
   static const std::unordered_map<std::string, Filter> all = {
       {"tojson", tojson_filter},
@@ -258,6 +312,7 @@ const std::unordered_map<std::string, Filter>& filters() {
        [](const auto& value, const auto&, auto&) { return value_of_text(python_text(value)); }},
       {"safe",
        [](const auto& value, const auto&, auto&) { return value_of_text(python_text(value)); }},
+      {"int", int_filter},
       {"default", default_filter},
       {"d", default_filter},
       {"length", length_filter},

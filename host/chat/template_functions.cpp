@@ -5,6 +5,8 @@
 #include "host/chat/string_methods.hpp"
 #include "host/chat/template_budget.hpp"
 
+#include <nlohmann/json.hpp>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -112,6 +114,14 @@ TemplateValue range_of(const jinja::func_args& arguments) {
   }
   TemplateBudget::charge_current(items.size() * 400);
   return list_of(std::move(items));
+}
+
+// The date in the format of the first argument.
+TemplateValue date_text(const jinja::func_args& arguments, const std::tm& date) {
+  const std::string format = python_text(arguments.get_pos(0)).str();
+  std::array<char, 256> text{};
+  const size_t size = std::strftime(text.data(), text.size(), format.c_str(), &date);
+  return value_of_text(std::string(text.data(), size));
 }
 
 }  // namespace
@@ -410,12 +420,33 @@ void define_functions(jinja::context& context) {
                              python_text(arguments.get_pos(0)).str());
   });
   define("strftime_now", [](const jinja::func_args& arguments) -> TemplateValue {
-    const std::string format = python_text(arguments.get_pos(0)).str();
     std::tm now{};
     localtime_r(&arguments.ctx.current_time, &now);
-    std::array<char, 256> text{};
-    const size_t size = std::strftime(text.data(), text.size(), format.c_str(), &now);
-    return value_of_text(std::string(text.data(), size));
+    return date_text(arguments, now);
+  });
+}
+
+TemplateValue clock_of_date(const nlohmann::ordered_json& date) {
+  if (date.is_null()) {
+    return mk_val<jinja::value_func>("strftime_now", [](const jinja::func_args&) -> TemplateValue {
+      throw std::runtime_error(
+          "the template prints the date of today (strftime_now), and another day gives other "
+          "tokens; set `date` to a day, such as \"2026-01-31\"");
+    });
+  }
+  std::tm day{};
+  const std::string text = date.is_string() ? date.get<std::string>() : date.dump();
+  const char* end = strptime(text.c_str(), "%Y-%m-%d", &day);
+  if (end != nullptr && *end == 'T') {
+    end = strptime(end + 1, "%H:%M:%S", &day);
+  }
+  if (end == nullptr || *end != '\0') {
+    throw std::runtime_error("the date is " + text + ", expected YYYY-MM-DD");
+  }
+  const std::time_t seconds = timegm(&day);  // sets the day of the week
+  gmtime_r(&seconds, &day);
+  return mk_val<jinja::value_func>("strftime_now", [day](const jinja::func_args& arguments) {
+    return date_text(arguments, day);
   });
 }
 

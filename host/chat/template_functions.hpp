@@ -44,6 +44,12 @@ TemplateValue apply_operator(const std::string& op, const TemplateValue& a, cons
 // The engine's own function of this name, bound to the value; null if it has none.
 TemplateValue engine_function(const std::string& name, const TemplateValue& value);
 
+// The function `strftime_now` of a date, such as "2026-01-31" or "2026-01-31T08:00:00"; of null: a
+// function whose calls are errors.
+//
+// Errors   std::runtime_error for what is no date
+TemplateValue clock_of_date(const nlohmann::ordered_json& date);
+
 // Defines the functions that every template has: range, namespace, dict, raise_exception,
 // strftime_now.
 void define_functions(jinja::context& context);

@@ -33,6 +33,15 @@ TemplateBudget& budget() {
   return TemplateOutput::current().budget;
 }
 
+void print(TemplateOutput& output, const TemplateString& text) {
+  append_to(output.text, text);
+  const size_t size = text.length();
+  if (output.depth == 0 && size > 0) {
+    output.prints.push_back(output.length);
+    output.length += size;
+  }
+}
+
 // Executes statements in order.
 void run_all(const statements& body, context& ctx) {
   TemplateOutput& output = TemplateOutput::current();
@@ -40,9 +49,9 @@ void run_all(const statements& body, context& ctx) {
   for (const statement_ptr& node : body) {
     output.budget.step(node->pos);
     if (const auto* const text = jinja::cast_stmt<jinja::string_literal>(node)) {
-      append_to(output.text, text->val, Origin::kTemplate);
+      print(output, TemplateString(text->val));
     } else {
-      append_to(output.text, python_text(node->execute(ctx)));
+      print(output, python_text(node->execute(ctx)));
     }
   }
 }
@@ -180,6 +189,7 @@ struct ForNode : jinja::for_statement {
         scope.set_val("loop", loop_object(items, i));
       }
       SetNode::assign(loopvar, items[i], scope);
+      TemplateOutput::current().begin_item(items[i].get());
       try {
         run_all(body, scope);
       } catch (const jinja::continue_statement::signal&) {
@@ -259,6 +269,7 @@ struct MacroNode : jinja::macro_statement {
       throw std::runtime_error("the name of a macro is not a name");
     }
     const auto function = [this](const jinja::func_args& arguments) -> TemplateValue {
+      const TemplateBudget::Level level(budget());  // default values may call macros
       Capture capture;
       context scope(arguments.ctx);
       bind_parameters(args, arguments, scope);
@@ -275,6 +286,7 @@ struct CallBlockNode : jinja::call_statement {
   using jinja::call_statement::call_statement;
   TemplateValue execute_impl(context& ctx) override {
     const auto caller = [this, outside = context(ctx)](const jinja::func_args& arguments) {
+      const TemplateBudget::Level level(budget());
       Capture capture;
       context scope(outside);
       bind_parameters(caller_args, arguments, scope);
@@ -299,10 +311,10 @@ struct AnswerNode : statement {
           "a {% generation %} tag is inside of a macro, a {% set %} block, a {% call %} block or a "
           "filter; put it around what prints the answer");
     }
-    const size_t begin = output.text.length();
+    const size_t begin = output.length;
     context scope(ctx);
     run_all(body, scope);
-    output.answers.push_back({begin, output.text.length()});
+    output.answers.push_back({begin, output.length});
     return nothing();
   }
 };

@@ -11,6 +11,8 @@
 
 #include <cstddef>
 #include <jinja/runtime.h>
+#include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -31,7 +33,24 @@ struct TemplateOutput {
   TemplateBudget& budget;
   TemplateString text;
   int depth = 0;                                   // of macros and blocks whose text is collected
+  size_t length = 0;                               // bytes printed outside of these
+  std::vector<size_t> prints;                      // where each of these prints began
   std::vector<std::pair<size_t, size_t>> answers;  // byte ranges of {% generation %}
+  // Index of each message by its value; null: nobody asks for message_starts.
+  const std::unordered_map<const jinja::value_t*, size_t>* messages = nullptr;
+  // [messages] where the last loop over the messages came to each of them; npos: none did.
+  std::vector<size_t> message_starts;
+
+  // Called for each item of a loop.
+  void begin_item(const jinja::value_t* item) {
+    if (messages == nullptr || depth > 0) {
+      return;
+    }
+    if (const auto found = messages->find(item); found != messages->end()) {
+      message_starts.resize(messages->size(), std::string::npos);
+      message_starts[found->second] = length;
+    }
+  }
 
  private:
   static inline thread_local TemplateOutput* current_ = nullptr;

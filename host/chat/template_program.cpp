@@ -56,6 +56,9 @@ size_t line_of(const std::string& source, size_t position) {
 // The first line of an engine's message, without the kind of error in front.
 std::string first_line(const std::string& text) {
   std::string line = text.substr(0, text.find('\n'));
+  if (line == "stoll" || line == "stod") {  // what the C++ library says of a number out of range
+    return "a number is too large";
+  }
   for (const std::string prefix : {"lexer: ", "parser: ", "Parser Error: "}) {
     if (line.starts_with(prefix)) {
       line.erase(0, prefix.size());
@@ -300,10 +303,12 @@ TemplateProgram::TemplateProgram(const std::string& source) : source_(with_unix_
 }
 
 TemplateProgram::Result TemplateProgram::render(
-    const std::vector<std::pair<std::string, TemplateValue>>& variables) {
+    const std::vector<std::pair<std::string, TemplateValue>>& variables,
+    const std::unordered_map<const jinja::value_t*, size_t>* messages) {
   budget_.start();
   const TemplateBudget::Use use(budget_);
   TemplateOutput output(budget_);
+  output.messages = messages;
   jinja::context context(source_);
   define_functions(context);
   for (const auto& [name, value] : variables) {
@@ -322,7 +327,10 @@ TemplateProgram::Result TemplateProgram::render(
     const size_t line = line_in(message).value_or(line_of(source_, budget_.position()));
     throw TemplateError(formatted("line {}: {}", line, reason_of(message)), budget_.is_exceeded());
   }
-  return {std::move(output.text), std::move(output.answers)};
+  return {std::move(output.text),
+          std::move(output.answers),
+          std::move(output.prints),
+          std::move(output.message_starts)};
 }
 
 }  // namespace tenon

@@ -11,6 +11,7 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -41,11 +42,16 @@ class TemplateProgram {
   struct Result {
     TemplateString text;
     std::vector<std::pair<size_t, size_t>> answers;  // byte ranges of {% generation %}
+    std::vector<size_t> prints;                      // where statements printed, outside of macros
+    // [messages] see TemplateOutput; empty: not asked for, or no loop came to all messages
+    std::vector<size_t> message_starts;
   };
-  // Renders the template with the variables.
+  // Renders the template with the variables. `messages` has the number of each message; null: no
+  // message_starts.
   //
   // Errors   TemplateError
-  Result render(const std::vector<std::pair<std::string, TemplateValue>>& variables);
+  Result render(const std::vector<std::pair<std::string, TemplateValue>>& variables,
+                const std::unordered_map<const jinja::value_t*, size_t>* messages = nullptr);
 
  private:
   std::string source_;

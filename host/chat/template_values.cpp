@@ -32,6 +32,9 @@ double number_of(const TemplateValue& value) {
   return is_val<jinja::value_bool>(value) ? static_cast<double>(value->val_int) : value->as_float();
 }
 
+// A null of the input. It is None, but must not become the word.
+struct InputNone : jinja::value_none_t {};
+
 TemplateValue value_at_depth(const nlohmann::ordered_json& json, Origin origin, size_t depth) {
   if (depth > kMaxTemplateDepth) {
     throw std::runtime_error(formatted("the JSON is nested more than {} deep", kMaxTemplateDepth));
@@ -74,7 +77,8 @@ TemplateValue value_at_depth(const nlohmann::ordered_json& json, Origin origin, 
       return object;
     }
     default:
-      return mk_val<jinja::value_none>();
+      return origin == Origin::kInput ? TemplateValue(std::make_shared<InputNone>())
+                                      : TemplateValue(mk_val<jinja::value_none>());
   }
 }
 
@@ -366,6 +370,11 @@ bool is_python_space(uint32_t point) {
          point == 0x3000;
 }
 
+// What it costs to read a text once.
+size_t text_work(const TemplateValue& value) {
+  return value->val_str.length() / 16 + value->val_str.parts.size();
+}
+
 bool is_continuation(char c) {
   return (static_cast<unsigned char>(c) & 0xc0) == 0x80;
 }
@@ -387,6 +396,11 @@ TemplateString python_text(const TemplateValue& value) {
   if (is_val<jinja::value_string>(value)) {
     return value->val_str;
   }
+  if (dynamic_cast<const InputNone*>(value.get()) != nullptr) {
+    throw std::runtime_error(
+        "the template prints a null of a message or tool as the word None; write \"\" instead of "
+        "null, or leave the key out");
+  }
   TemplateString out;
   append_python(out, value, false, 0);
   return out;
@@ -399,6 +413,7 @@ TemplateString json_text(const TemplateValue& value, const JsonStyle& style) {
 }
 
 bool are_equal(const TemplateValue& a, const TemplateValue& b) {
+  TemplateBudget::work_current(1);
   if (a == b) {
     return true;
   }
@@ -406,6 +421,7 @@ bool are_equal(const TemplateValue& a, const TemplateValue& b) {
     return is_whole(a) && is_whole(b) ? a->val_int == b->val_int : number_of(a) == number_of(b);
   }
   if (is_val<jinja::value_string>(a) && is_val<jinja::value_string>(b)) {
+    TemplateBudget::work_current(text_work(a) + text_work(b));
     return a->val_str.str() == b->val_str.str();
   }
   if (is_val<jinja::value_array>(a) && is_val<jinja::value_array>(b)) {
@@ -423,10 +439,12 @@ bool are_equal(const TemplateValue& a, const TemplateValue& b) {
 }
 
 bool is_less(const TemplateValue& a, const TemplateValue& b) {
+  TemplateBudget::work_current(1);
   if (is_number(a) && is_number(b)) {
     return is_whole(a) && is_whole(b) ? a->val_int < b->val_int : number_of(a) < number_of(b);
   }
   if (is_val<jinja::value_string>(a) && is_val<jinja::value_string>(b)) {
+    TemplateBudget::work_current(text_work(a) + text_work(b));
     return a->val_str.str() < b->val_str.str();
   }
   throw std::runtime_error("cannot compare " + type_words(a) + " with " + type_words(b));
@@ -444,6 +462,7 @@ bool is_in(const TemplateValue& needle, const TemplateValue& haystack) {
     return haystack->has_key(needle);
   }
   if (is_val<jinja::value_string>(haystack) && is_val<jinja::value_string>(needle)) {
+    TemplateBudget::work_current(text_work(haystack) + text_work(needle));
     return haystack->val_str.str().find(needle->val_str.str()) != std::string::npos;
   }
   throw std::runtime_error("`in` cannot look for " + type_words(needle) + " in " +

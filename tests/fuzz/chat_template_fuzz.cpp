@@ -132,7 +132,7 @@ void check_pieces(const ChatRequest& request, const std::vector<ChatPiece>& piec
     }
     const auto num_messages = static_cast<int64_t>(request.messages.size());
     if (piece.answer < -1 || piece.answer >= num_messages ||
-        (piece.answer >= 0 && !request.find_answers)) {
+        (piece.answer >= 0 && request.find == FindText::kNothing)) {
       throw FuzzFinding("a piece answers with a message that does not exist");
     }
     if (piece.answer >= 0 &&
@@ -155,7 +155,7 @@ std::string judge_chat(const std::string& input) {
     request.variables = chat.at("variables");
   }
   request.add_generation_prompt = value_of(chat, "add_generation_prompt") == true;
-  request.find_answers = value_of(chat, "find_answers") == true;
+  request.find = value_of(chat, "find_answers") == true ? FindText::kAnswers : FindText::kNothing;
   return outcome_of([&] {
     const ChatTemplate compiled(end < input.size() ? input.substr(end + 1) : "");
     const std::vector<ChatPiece> pieces = compiled.render(request);

@@ -28,7 +28,7 @@ int main() {
       request.tools = given.value("tools", Json());
       request.variables = given.value("variables", Json::object());
       request.add_generation_prompt = given.value("add_generation_prompt", false);
-      request.find_answers = given.value("find_answers", false);
+      request.find = given.value("find_answers", false) ? FindText::kAnswers : FindText::kNothing;
       std::string text;
       Json answers = Json::array();
       for (const tenon::ChatPiece& piece : known->render(request)) {

@@ -41,6 +41,15 @@ Json ranges_of(const std::vector<tenon::ChatPiece>& pieces) {
   return ranges;
 }
 
+// A chat of tagged_golden.json.
+tenon::ChatRequest request_of(const Json& golden, const Json& expected) {
+  tenon::ChatRequest request;
+  request.messages = golden.at("chats").at(expected.at("chat").get<size_t>());
+  request.tools = golden.at("tools");
+  request.variables = golden.at("specials");
+  return request;
+}
+
 }  // namespace
 
 TEST_CASE("chat templates give the text and the answers that transformers gives", "[chat]") {
@@ -70,7 +79,7 @@ TEST_CASE("chat templates give the text and the answers that transformers gives"
     }
     CHECK(tenon::text_of(chat_template->render(request)) == expected.at("text"));
     ++num_texts;
-    request.find_answers = true;
+    request.find = tenon::FindText::kAnswers;
     if (expected.at("answers").is_null()) {
       CHECK_THROWS_AS(chat_template->render(request), tenon::Error);
       continue;
@@ -83,4 +92,47 @@ TEST_CASE("chat templates give the text and the answers that transformers gives"
   CHECK(templates.size() == 6);
   CHECK(num_texts > 50);
   CHECK(num_answers > 50);
+}
+
+TEST_CASE("tagged templates give the text and the mask of their families", "[chat]") {
+  const std::filesystem::path root = tenon::source_dir();
+  const Json golden = Json::parse(content_of(root / "tests/parity/tagged_golden.json"));
+  const std::filesystem::path folder = root / "plugins/datasets/chat/templates";
+  for (const Json& expected : golden.at("golden")) {
+    const auto family = expected.at("family").get<std::string>();
+    CAPTURE(family, expected.at("chat").dump());
+    const tenon::ChatTemplate tagged(content_of(folder / (family + ".jinja")));
+    tenon::ChatRequest request = request_of(golden, expected);
+    request.find = tenon::FindText::kAnswers;
+    const std::vector<tenon::ChatPiece> pieces = tagged.render(request);
+    if (!expected.at("text").is_null()) {
+      CHECK(tenon::text_of(pieces) == expected.at("text"));
+    }
+    CHECK(ranges_of(pieces) == expected.at("tagged"));
+  }
+}
+
+TEST_CASE("the own templates of families give the last answer of chats of several turns",
+          "[chat]") {
+  const Json golden =
+      Json::parse(content_of(tenon::source_dir() / "tests/parity/tagged_golden.json"));
+  size_t num_found = 0;
+  for (const Json& expected : golden.at("golden")) {
+    const auto family = expected.at("family").get<std::string>();
+    if (!golden.at("own").contains(family) || expected.at("last").is_null()) {
+      continue;
+    }
+    CAPTURE(family, expected.at("chat").dump());
+    const tenon::ChatTemplate own(golden.at("own").at(family).get<std::string>());
+    tenon::ChatRequest request = request_of(golden, expected);
+    for (size_t i = 0; i + 1 < request.messages.size(); ++i) {
+      request.messages[i]["train"] = false;
+    }
+    request.find = tenon::FindText::kAnswers;
+    const std::vector<tenon::ChatPiece> pieces = own.render(request);
+    CHECK(tenon::text_of(pieces) == expected.at("text"));
+    CHECK(ranges_of(pieces) == Json::array({expected.at("last")}));
+    ++num_found;
+  }
+  CHECK(num_found > 20);
 }

@@ -21,7 +21,7 @@ ChatRequest request_of(const std::vector<std::pair<std::string, std::string>>& t
   for (const auto& [role, content] : turns) {
     request.messages.push_back({{"role", role}, {"content", content}});
   }
-  request.find_answers = true;
+  request.find = FindText::kAnswers;
   return request;
 }
 
@@ -56,7 +56,7 @@ TEST_CASE("pieces distinguish text of messages from text of the template", "[cha
 TEST_CASE("functions of templates keep apart what came from messages", "[chat]") {
   const auto pieces_of = [](const std::string& expression) {
     ChatRequest request = request_of({{"user", "<a>,<b>"}});
-    request.find_answers = false;
+    request.find = FindText::kNothing;
     return shown(ChatTemplate("{{ " + expression + " }}").render(request));
   };
   CHECK(pieces_of("'[' + messages[0].content + ']'") == "[ '<a>,<b>' ]");
@@ -85,7 +85,7 @@ TEST_CASE("generation tags mark the answers, whatever the text", "[chat]") {
         "U: 'q' \nA: [1:'r'] [1:.] A: [2:.]");
   // Without a request for answers, nothing is marked.
   ChatRequest request = request_of({{"assistant", "r"}});
-  request.find_answers = false;
+  request.find = FindText::kNothing;
   CHECK(shown(tagged.render(request)) == "A: 'r' .");
 }
 
@@ -126,18 +126,108 @@ TEST_CASE("a rendering that does not start with the one before names the message
       "{% for m in messages %}{{ m.role[0] }}:"
       "{{ m.content if loop.last or m.role == 'user' else '...' }};{% endfor %}"
       "{% if add_generation_prompt %}a:{% endif %}";
-  CHECK(error_of_chat(forgets, request_of({{"user", "q"}, {"assistant", "long"}, {"user", "s"}})) ==
-        "[template.changed_text] message 2: the rendering does not start with that of the messages "
-        "up to it: at byte 6 it is \"...;u:s;\", expected \"long;\"; use a template with {% "
-        "generation %} tags around what the assistant writes");
+  const ChatRequest three = request_of({{"user", "q"}, {"assistant", "long"}, {"user", "s"}});
+  CHECK(
+      error_of_chat(forgets, three) ==
+      "[template.changed_text] message 2: the rendering does not start with that of the messages "
+      "up to it: at byte 6 it is \"...;u:s;\", expected \"long;\"; train on the last answer only, "
+      "or use a template with {% generation %} tags around what the assistant writes");
+  // A prompt that has nothing of the finished answer.
   const std::string prompt_differs =
       "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}"
-      "{% if add_generation_prompt %}<assistant><think>{% endif %}";
+      "{% if add_generation_prompt %}Answer:{% endif %}";
   CHECK_THAT(
       error_of_chat(prompt_differs, request_of({{"user", "q"}, {"assistant", "r"}})),
       contains_text("message 2: the rendering does not start with that of the messages before "
-                    "it and the prompt for an answer: at byte 18 it is \"r\", expected "
-                    "\"<think>\""));
+                    "it and the prompt for an answer: at byte 7 it is \"<assistant>r\", expected "
+                    "\"Answer:\""));
+}
+
+TEST_CASE("only messages to train on have to stay as they are", "[chat]") {
+  const std::string forgets =
+      "{% for m in messages %}{{ m.role[0] }}:"
+      "{{ m.content if loop.last or m.role == 'user' else '...' }};{% endfor %}"
+      "{% if add_generation_prompt %}a:{% endif %}";
+  ChatRequest request =
+      request_of({{"user", "q"}, {"assistant", "long"}, {"user", "s"}, {"assistant", "t"}});
+  request.messages[1]["train"] = false;
+  CHECK(shown(ChatTemplate(forgets).render(request)) ==
+        "'u' : 'q' ; 'a' :...; 'u' : 's' ; 'a' : [3:'t'] [3:;]");
+}
+
+TEST_CASE("what closes each chat, and what only the prompt has, is no part of an answer",
+          "[chat]") {
+  const std::string closes =
+      "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}<|end|>{% endfor %}"
+      "{% if add_generation_prompt %}<|assistant|>{% else %}<|endoftext|>{% endif %}";
+  CHECK(shown(ChatTemplate(closes).render(
+            request_of({{"user", "q"}, {"assistant", "r"}, {"user", "s"}, {"assistant", "t"}}))) ==
+        "<|user|> 'q' <|end|><|assistant|> [1:'r'] [1:<|end|>] <|user|> 's' <|end|><|assistant|> "
+        "[3:'t'] [3:<|end|><|endoftext|>]");
+  const std::string thinks =
+      "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}"
+      "{% if add_generation_prompt %}<assistant><think>{% endif %}";
+  CHECK(shown(ChatTemplate(thinks).render(request_of({{"user", "q"}, {"assistant", "<think>"}}))) ==
+        "<user> 'q' <assistant> [1:'<think>']");
+}
+
+TEST_CASE("the texts of messages that are not trained on can be asked for", "[chat]") {
+  ChatRequest request = request_of({{"user", "q"}, {"assistant", "r"}, {"user", "s"}});
+  request.messages[0]["train"] = false;
+  request.messages[1]["train"] = false;
+  request.find = FindText::kUntrained;
+  CHECK(shown(ChatTemplate(kTurns).render(request)) ==
+        "[0:<user>] [0:'q'] [0:</>] [1:<assistant>] [1:'r'] [1:</>] <user> 's' </>");
+}
+
+TEST_CASE("answers of chats with many messages are found by a sample of them", "[chat]") {
+  std::vector<std::pair<std::string, std::string>> turns;
+  for (int i = 0; i < 400; ++i) {
+    turns.emplace_back("user", "q" + std::to_string(i));
+    turns.emplace_back("assistant", "a" + std::to_string(i));
+  }
+  ChatRequest request = request_of(turns);
+  int64_t next = 1;
+  for (const ChatPiece& piece : ChatTemplate(kTurns).render(request)) {
+    if (piece.answer >= 0 && !piece.is_template) {
+      CHECK(piece.answer == next);
+      CHECK(piece.text == "a" + std::to_string(next / 2));
+      next += 2;
+    }
+  }
+  CHECK(next == 801);
+  // One message that a later one changes is found, whatever its place.
+  request.messages[501]["name"] = "x";
+  const std::string changes =
+      "{% for m in messages %}<{{ m.role }}>{{ '' if m.name and not loop.last else m.content }}</>"
+      "{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}";
+  CHECK_THAT(error_of_chat(changes, request), contains_text("message 502: "));
+}
+
+TEST_CASE("a null of a message does not become the word None", "[chat]") {
+  const ChatRequest request = [] {
+    ChatRequest made = request_of({{"user", "q"}});
+    made.messages.push_back({{"role", "assistant"}, {"content", nullptr}});
+    made.find = FindText::kNothing;
+    return made;
+  }();
+  CHECK_THAT(error_of_chat("{{ messages[1].content }}", request),
+             contains_text("line 1: the template prints a null of a message or tool as the word "
+                           "None"));
+  CHECK(shown(ChatTemplate("{{ messages[1].content is none }}{{ messages[1] | tojson }}")
+                  .render(request)) == "True{\" 'role' \": \"assistant\", \" 'content' \": null}");
+}
+
+TEST_CASE("a date that is given is the date of strftime_now", "[chat]") {
+  CHECK(rendered("{{ strftime_now('%d %b %Y %A') }}", {{"strftime_now", "2026-01-31"}}) ==
+        "31 Jan 2026 Saturday");
+  CHECK_THAT(render_error("\n{{ strftime_now('%Y') }}", {{"strftime_now", nullptr}}),
+             contains_text("line 2: the template prints the date of today (strftime_now), and "
+                           "another day gives other tokens; set `date` to a day"));
+  CHECK_THAT(render_error("a", {{"strftime_now", "today"}}),
+             contains_text("the date is today, expected YYYY-MM-DD"));
+  CHECK(rendered("{{ '3000000000' | int + 1 }} {{ '3.7' | int }} {{ 'x' | int(5) }}") ==
+        "3000000001 3 5");
 }
 
 TEST_CASE("errors of a template name the line and the reason", "[chat]") {
@@ -184,7 +274,8 @@ TEST_CASE("syntax errors of a template name the line", "[chat]") {
   CHECK_THAT(error("x\n{{ 'a }}\n"), contains_text(start + "line 3: unexpected end"));
   CHECK_THAT(error("x\n\n\n{# a"), contains_text(start + "line 4: "));
   CHECK_THAT(error("x\n{% if (a %}{% endif %}"), contains_text(start + "line 2: "));
-  CHECK_THAT(error("x\n{{ 99999999999999999999 }}"), contains_text(start + "line 2: "));
+  CHECK_THAT(error("x\n{{ 99999999999999999999 }}"),
+             contains_text(start + "line 2: a number is too large"));
 }
 
 TEST_CASE("expressions have the meaning that they have in Python", "[chat]") {
@@ -275,7 +366,7 @@ TEST_CASE("several threads render with one template", "[chat]") {
   const ChatTemplate turns(std::string(kTurns) + "{% filter upper %}end{% endfilter %}");
   const ChatRequest request = request_of({{"user", "question"}, {"assistant", "answer"}});
   ChatRequest plain = request;
-  plain.find_answers = false;
+  plain.find = FindText::kNothing;
   const std::string expected = shown(turns.render(plain));
   std::vector<std::thread> threads;
   std::vector<int> wrong(4);

@@ -40,6 +40,12 @@ TEST_CASE("a template that executes too much is stopped", "[chat]") {
              contains_text("range has more than 100000 elements"));
 }
 
+TEST_CASE("filters and operators that visit too much are stopped", "[chat]") {
+  CHECK_THAT(render_error("{% set l = range(100000) | list %}{{ l | reject('in', l) | list }}"),
+             contains_text("[template.too_long] the chat template failed: line 1: the filters and "
+                           "operators of the template visit more than 100 million items"));
+}
+
 TEST_CASE("values of a template that take too much memory are an error", "[chat]") {
   CHECK_THAT(render_error("{% set ns = namespace(s='ab') %}{% for i in range(60) %}"
                           "{% set ns.s = ns.s + ns.s %}{% endfor %}"),
@@ -54,6 +60,16 @@ TEST_CASE("values of a template that take too much memory are an error", "[chat]
 TEST_CASE("recursion of a template is bounded", "[chat]") {
   CHECK_THAT(render_error("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}"),
              contains_text("statements or macros are nested more than 150 deep"));
+  // Default values, and blocks that call, recurse without statements.
+  CHECK_THAT(render_error("{% macro f(x=f()) %}{% endmacro %}{{ f() }}"),
+             contains_text("statements or macros are nested more than 150 deep"));
+  CHECK_THAT(render_error("{% macro g() %}{{ caller() }}{% endmacro %}{% macro f(x=g()) %}"
+                          "{% call(y=f()) g() %}{% endcall %}{% endmacro %}{{ f() }}"),
+             contains_text("[template.too_long]") || contains_text("[template.failed]"));
+  const std::string sum = repeated("1 + ", 400);
+  CHECK_THAT(render_error("{% macro f(x=0) %}{{ " + sum + repeated("(0 if ", 90) + "f() else 1" +
+                          repeated(")", 90) + " }}{% endmacro %}{{ f() }}"),
+             contains_text("[template."));
   CHECK_THAT(render_error("{% set ns = namespace() %}{% set ns.a = ns %}"),
              contains_text("a value contains itself"));
   CHECK_THAT(render_error("{% set ns = namespace(a=[]) %}{% for i in range(1000) %}"

@@ -30,6 +30,7 @@ struct ChatRequest {
   std::string variables;
   bool add_generation_prompt = false;
   bool find_answers = false;
+  bool find_untrained = false; /* instead of answers: the texts of messages with "train": false */
 };
 
 /* A compiled template.
@@ -62,7 +63,9 @@ class ChatTemplate {
                                  text_or_null(request.tools),
                                  text_or_null(request.variables),
                                  request.add_generation_prompt ? 1u : 0u,
-                                 request.find_answers ? 1u : 0u,
+                                 request.find_untrained ? 2u
+                                 : request.find_answers ? 1u
+                                                        : 0u,
                                  append,
                                  &pieces};
     host_.check(api_->render(host_.get(), compiled_, &args));

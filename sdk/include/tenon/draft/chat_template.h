@@ -4,10 +4,10 @@
  * comes from the template or from a message, so that a special token in a user's message stays
  * plain text (tokenizer.h). The answers to train on are marked.
  *
- * Answers. A template with {% generation %} tags encloses them itself. Otherwise, the service
- * renders the chat message by message. An answer then is from the end of the rendering with a
- * generation prompt to the end of the rendering with the assistant's message.
- *
+ * Answers. A template with {% generation %} tags encloses them. Otherwise, an answer is what the
+ * rendering gains by a message of the assistant, after the generation prompt. Messages with
+ * "train": false have none, and may change. A variable "strftime_now" is the date of the function
+ * of this name, such as "2026-01-31"; null: calls are errors.
  * All JSON is UTF-8. A template that changes its input (`append`, `pop`) is an error, as in Hugging
  * Face's sandbox. */
 #ifndef TENON_DRAFT_CHAT_TEMPLATE_H
@@ -45,7 +45,7 @@ typedef struct tenon_render_args {
   const char* tools;     /* JSON array of tool descriptions; null: none */
   const char* variables; /* JSON object of further variables, such as "bos_token"; null: none */
   uint32_t add_generation_prompt; /* 1: end with what precedes an answer of the assistant */
-  uint32_t find_answers;          /* 1: set `answer`, at the cost of more renderings */
+  uint32_t find_answers;          /* 1: set `answer`; 2: for texts with "train": false instead */
   tenon_chat_sink sink;           /* receives the pieces */
   void* context;                  /* first argument of `sink` */
 } tenon_render_args;
