@@ -147,7 +147,7 @@ class RowFiller {
           .narrow(0, used, length_ - used)
           .fill_((*batch_.schema)[f].pad);
     }
-    mark(row, used, length_ - used, static_cast<int64_t>(what.pieces.size()));
+    mark_padding(row, used, static_cast<int64_t>(what.pieces.size()));
     batch_.lengths.mutable_data_ptr<int64_t>()[row] = used;
     batch_.tokens += used;
   }
@@ -236,6 +236,14 @@ class RowFiller {
       positions[t] = t;
       segments[t] = segment;
     }
+  }
+
+  // Padding has a segment and no positions: a row may be longer than any sequence that the model
+  // takes, and models choose tables by the largest position.
+  void mark_padding(int64_t row, int64_t at, int64_t segment) {
+    const std::size_t first = num_own_fields();
+    batch_.fields[first].select(0, row).narrow(0, at, length_ - at).zero_();
+    batch_.fields[first + 1].select(0, row).narrow(0, at, length_ - at).fill_(segment);
   }
 
   const DataSource& source_;
