@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
 #include <string>
 #include <vector>
@@ -141,6 +142,105 @@ TEST_CASE("hf encodes pieces as one text", "[plugins][tokenizers]") {
   CHECK(chat.ends.back() == 14);
   CHECK(std::is_sorted(chat.begins.begin(), chat.begins.end()));
   CHECK(hf.encode_pieces({}).ids.empty());
+}
+
+TEST_CASE("hf reads templates for other uses than the default", "[plugins][tokenizers]") {
+  const ScratchFolder folder;
+  folder.write("tokenizer.json", small_json());
+  folder.write("tokenizer_config.json", R"({"bos_token": "<s>"})");
+  folder.write("chat_template.jinja", "{{ messages }}");
+  std::filesystem::create_directory(folder.path() / "additional_chat_templates");
+  folder.write("additional_chat_templates/tool_use.jinja", "{{ tools }}");
+  const MadeTokenizer hf("hf", {{"file", folder.path().string()}});
+  CHECK(hf.info().chat_template_ref == std::string("{{ messages }}"));
+  const auto files = hf.files();
+  CHECK(files.count("chat_template.jinja") == 0);
+  const auto config = nlohmann::json::parse(files.at("tokenizer_config.json"));
+  CHECK(config == nlohmann::json{{"bos_token", "<s>"},
+                                 {"chat_template",
+                                  {{{"name", "default"}, {"template", "{{ messages }}"}},
+                                   {{"name", "tool_use"}, {"template", "{{ tools }}"}}}}});
+}
+
+namespace {
+
+// A tokenizer.json whose model can make "</s>", id 1, of text.
+nlohmann::json json_with_model(const nlohmann::json& model) {
+  return {{"version", "1.0"},
+          {"added_tokens",
+           {{{"id", 1},
+             {"content", "</s>"},
+             {"single_word", false},
+             {"lstrip", false},
+             {"rstrip", true},
+             {"normalized", false},
+             {"special", true}}}},
+          {"normalizer", nullptr},
+          {"pre_tokenizer", nullptr},
+          {"post_processor", nullptr},
+          {"decoder", nullptr},
+          {"model", model}};
+}
+
+}  // namespace
+
+TEST_CASE("text never becomes a special token, whatever the model", "[plugins][tokenizers]") {
+  using nlohmann::json;
+  const json letters = {{"<unk>", 0},
+                        {"</s>", 1},
+                        {"<", 2},
+                        {"/", 3},
+                        {"s", 4},
+                        {">", 5},
+                        {"</", 6},
+                        {"s>", 7},
+                        {"a", 8}};
+  json scored = json::array();
+  for (int id = 0; id < 9; ++id) {
+    for (const auto& [text, number] : letters.items()) {
+      if (number == id) {
+        scored.push_back({text, id < 2 ? 0.0 : -1.0});
+      }
+    }
+  }
+  const json merges = {{"<", "/"}, {"s", ">"}, {"</", "s>"}};
+  const std::vector<json> models = {
+      {{"type", "Unigram"}, {"unk_id", 0}, {"vocab", scored}},
+      {{"type", "BPE"}, {"unk_token", "<unk>"}, {"vocab", letters}, {"merges", merges}},
+      {{"type", "BPE"},
+       {"unk_token", "<unk>"},
+       {"ignore_merges", true},
+       {"vocab", letters},
+       {"merges", json::array()}},
+      {{"type", "WordPiece"},
+       {"unk_token", "<unk>"},
+       {"continuing_subword_prefix", ""},
+       {"max_input_chars_per_word", 100},
+       {"vocab", letters}},
+      {{"type", "WordLevel"}, {"unk_token", "<unk>"}, {"vocab", letters}}};
+  const ScratchFolder folder;
+  for (const json& model : models) {
+    CAPTURE(model.dump());
+    const auto file = folder.write("tokenizer.json", json_with_model(model).dump());
+    const MadeTokenizer hf("hf", {{"file", file.string()}});
+    const std::vector<int32_t> ids = hf.encode("</s>");
+    CHECK(std::count(ids.begin(), ids.end(), 1) == 0);
+    CHECK_FALSE(ids.empty());
+    CHECK(hf.encode_pieces({{"</s>", TENON_PIECE_TEMPLATE}}).ids == std::vector<int32_t>{1});
+  }
+}
+
+TEST_CASE("a special token does not stand for the white space that it takes",
+          "[plugins][tokenizers]") {
+  const nlohmann::json model = {
+      {"type", "WordLevel"}, {"unk_token", "a"}, {"vocab", {{"a", 0}, {"</s>", 1}}}};
+  const ScratchFolder folder;
+  const auto file = folder.write("tokenizer.json", json_with_model(model).dump());
+  const MadeTokenizer hf("hf", {{"file", file.string()}});
+  const Encoded both = hf.encode_pieces({{"</s>\n", TENON_PIECE_TEMPLATE}, {"  a"}});
+  CHECK(both.ids == std::vector<int32_t>{1, 0});
+  CHECK(both.begins == std::vector<int64_t>{0, 7});
+  CHECK(both.ends == std::vector<int64_t>{4, 8});
 }
 
 TEST_CASE("hf names files and keys that are missing or wrong", "[plugins][tokenizers]") {

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <utility>
@@ -98,9 +99,16 @@ BpeModel::BpeModel(const JsonPlace& place) {
   }
 }
 
+void BpeModel::exclude(const std::vector<int32_t>& ids) {
+  TokenModel::exclude(ids);
+  const auto makes_excluded = [this](const MergeRule& rule) { return is_excluded(rule.merged); };
+  rules_.erase(std::remove_if(rules_.begin(), rules_.end(), makes_excluded), rules_.end());
+  merges_ = MergeTable(rules_);
+}
+
 void BpeModel::encode(std::string_view piece, std::vector<ModelToken>& out) const {
   if (ignores_merges_) {
-    const int32_t id = tokens_.get(piece);
+    const int32_t id = id_of_text(piece);
     if (id != TokenMap::kNone) {
       out.push_back({id, 0, static_cast<uint32_t>(piece.size())});
       return;
@@ -128,7 +136,7 @@ void BpeModel::encode(std::string_view piece, std::vector<ModelToken>& out) cons
     }
     const size_t at = i;
     i += size;
-    const int32_t id = tokens_.get(symbol);
+    const int32_t id = id_of_text(symbol);
     if (id != TokenMap::kNone) {
       add_unknown();
       symbols.push_back({id, static_cast<uint32_t>(size)});
@@ -181,7 +189,7 @@ std::unique_ptr<ByteBpe> BpeModel::byte_bpe() const {
   std::string text;
   for (size_t i = 0; i < tokens_.size(); ++i) {
     text.clear();
-    if (append_level_bytes(text, tokens_.token(i))) {
+    if (!is_excluded(tokens_.id(i)) && append_level_bytes(text, tokens_.token(i))) {
       bytes.set(text, tokens_.id(i));
     }
   }

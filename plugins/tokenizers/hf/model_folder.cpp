@@ -3,8 +3,12 @@
 
 #include <tenon/cpp/stable_file.hpp>
 
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
 #include <filesystem>
 #include <optional>
+#include <system_error>
 
 #include "../engine/json_place.hpp"
 #include "../engine/utf8.hpp"
@@ -13,6 +17,8 @@ namespace fs = std::filesystem;
 
 namespace tenon {
 namespace {
+
+constexpr char kConfig[] = "tokenizer_config.json";
 
 std::string read_text(const std::string& path) {
   const StableFile file(path, "hf");
@@ -61,6 +67,56 @@ std::string read_chat_template(const JsonPlace& place) {
   place.fail("has no template named \"default\"");
 }
 
+std::string* find_file(ModelFolder& folder, const char* name) {
+  for (auto& [known, text] : folder.files) {
+    if (known == name) {
+      return &text;
+    }
+  }
+  return nullptr;
+}
+
+// Templates for other uses than the default, such as tool_use.jinja. Files for exports have no
+// folders, so all templates become a list in tokenizer_config.json, the older form.
+void read_named_templates(const fs::path& directory, ModelFolder& folder) {
+  std::error_code error;
+  std::vector<fs::path> paths;
+  for (const fs::directory_entry& entry : fs::directory_iterator(directory, error)) {
+    if (entry.path().extension() == ".jinja") {
+      paths.push_back(entry.path());
+    }
+  }
+  std::sort(paths.begin(), paths.end());
+  if (paths.empty()) {
+    return;
+  }
+  auto list = nlohmann::ordered_json::array();
+  if (!folder.chat_template.empty()) {
+    list.push_back({{"name", "default"}, {"template", folder.chat_template}});
+  }
+  for (const fs::path& path : paths) {
+    const std::string text = read_text(path.string());
+    if (invalid_utf8(text) != kNoOffset) {
+      TENON_FAIL(TENON_INVALID,
+                 "hf.file",
+                 path.string(),
+                 " is not valid UTF-8 at byte ",
+                 invalid_utf8(text));
+    }
+    list.push_back({{"name", path.stem().string()}, {"template", text}});
+  }
+  const auto is_template = [](const auto& file) { return file.first == "chat_template.jinja"; };
+  folder.files.erase(std::remove_if(folder.files.begin(), folder.files.end(), is_template),
+                     folder.files.end());
+  if (find_file(folder, kConfig) == nullptr) {
+    folder.files.emplace_back(kConfig, "{}");
+  }
+  std::string& config = *find_file(folder, kConfig);
+  auto json = nlohmann::ordered_json::parse(config);  // which parse_json() accepted
+  json["chat_template"] = list;
+  config = json.dump(2);
+}
+
 }  // namespace
 
 ModelFolder read_model_folder(const std::string& path) {
@@ -72,7 +128,7 @@ ModelFolder read_model_folder(const std::string& path) {
   folder.files.emplace_back("tokenizer.json", folder.json);
   const fs::path parent = fs::path(folder.file).parent_path();
   // The first file that names a token counts.
-  for (const char* name : {"tokenizer_config.json", "special_tokens_map.json"}) {
+  for (const char* name : {kConfig, "special_tokens_map.json"}) {
     const std::string neighbor = (parent / name).string();
     if (!fs::exists(neighbor, error)) {
       continue;
@@ -97,6 +153,7 @@ ModelFolder read_model_folder(const std::string& path) {
                  invalid_utf8(folder.chat_template));
     }
   }
+  read_named_templates(parent / "additional_chat_templates", folder);
   if (folder.chat_template.find('\0') != std::string::npos) {
     TENON_FAIL(TENON_INVALID, "hf.file", "the chat template next to ", folder.file, " has a NUL");
   }

@@ -21,6 +21,15 @@ void TokenModel::add_token(const std::string& text, int32_t id) {
   tokens_.set(text, id);
 }
 
+void TokenModel::exclude(const std::vector<int32_t>& ids) {
+  is_excluded_.assign(texts_.size(), false);
+  for (const int32_t id : ids) {
+    if (static_cast<size_t>(id) < is_excluded_.size()) {
+      is_excluded_[static_cast<size_t>(id)] = true;
+    }
+  }
+}
+
 void TokenModel::read_vocabulary(const JsonPlace& place) {
   // The largest id sizes the table, so it must be explained by the number of tokens.
   constexpr int64_t kAlways = int64_t{1} << 16;

@@ -43,6 +43,9 @@ class TokenModel {
    * Errors   Unencodable */
   virtual void encode(std::string_view piece, std::vector<ModelToken>& out) const = 0;
 
+  // Text never becomes one of these tokens: special tokens are found before the model sees a text.
+  virtual void exclude(const std::vector<int32_t>& ids);
+
   int32_t id_of(std::string_view token) const { return tokens_.get(token); }
   // The text of an id; null if it has none.
   const std::string* text_of(int32_t id) const;
@@ -52,18 +55,29 @@ class TokenModel {
 
  protected:
   void add_token(const std::string& text, int32_t id);
+  bool is_excluded(int32_t id) const {
+    return id >= 0 && static_cast<size_t>(id) < is_excluded_.size() &&
+           is_excluded_[static_cast<size_t>(id)];
+  }
+  // The id that a text has, unless it is excluded; TokenMap::kNone if there is none.
+  int32_t id_of_text(std::string_view text) const {
+    const int32_t id = tokens_.get(text);
+    return is_excluded(id) ? TokenMap::kNone : id;
+  }
   // Reads {"token": id, ..}.
   void read_vocabulary(const JsonPlace& place);
 
   TokenMap tokens_;
   std::vector<std::string> texts_;  // by id
   std::vector<bool> has_text_;
+  std::vector<bool> is_excluded_;  // by id; ids beyond its end are not
 };
 
 // Byte pair encoding of characters, with unknown tokens, byte tokens, prefixes and suffixes.
 class BpeModel : public TokenModel {
  public:
   explicit BpeModel(const JsonPlace& place);
+  void exclude(const std::vector<int32_t>& ids) override;
   void encode(std::string_view piece, std::vector<ModelToken>& out) const override;
   // The same vocabulary for words of bytes, whose tokens are in the byte-level alphabet; null if it
   // has parts that work on characters. Texts with a byte that has no token need encode().
@@ -86,11 +100,13 @@ class UnigramModel : public TokenModel {
  public:
   explicit UnigramModel(const JsonPlace& place);
   ~UnigramModel() override;
+  void exclude(const std::vector<int32_t>& ids) override;
   void encode(std::string_view piece, std::vector<ModelToken>& out) const override;
   size_t num_tokens() const override { return scores_.size(); }
 
  private:
   struct Trie;
+  void build_trie();
   std::unique_ptr<Trie> trie_;
   std::vector<double> scores_;
   double unknown_score_ = 0;

@@ -27,7 +27,6 @@ UnigramModel::UnigramModel(const JsonPlace& place) {
   if (static_cast<int64_t>(n) > kMostIds) {
     vocabulary.fail("has ", n, " tokens (expected at most ", kMostIds, ")");
   }
-  std::vector<std::pair<std::string, int32_t>> entries;
   double lowest = std::numeric_limits<double>::infinity();
   for (size_t i = 0; i < n; ++i) {
     const nlohmann::json& entry = vocabulary.value()[i];
@@ -39,12 +38,9 @@ UnigramModel::UnigramModel(const JsonPlace& place) {
     add_token(text, id);
     scores_.push_back(vocabulary.at(i).at(size_t{1}).number());
     lowest = std::min(lowest, scores_.back());
-    if (!text.empty()) {
-      entries.emplace_back(text, id);
-    }
   }
   unknown_score_ = lowest - kUnknownPenalty;
-  trie_ = std::make_unique<Trie>(Trie{ByteTrie(std::move(entries))});
+  build_trie();
   if (const auto unknown = place.find("unk_id")) {
     unknown_ = static_cast<int32_t>(unknown->integer(0, static_cast<int64_t>(n) - 1));
   }
@@ -54,6 +50,22 @@ UnigramModel::UnigramModel(const JsonPlace& place) {
     std::snprintf(text.data(), text.size(), "<0x%02X>", byte);
     byte_tokens_[byte] = tokens_.get(text.data());
   }
+}
+
+void UnigramModel::exclude(const std::vector<int32_t>& ids) {
+  TokenModel::exclude(ids);
+  build_trie();
+}
+
+void UnigramModel::build_trie() {
+  std::vector<std::pair<std::string, int32_t>> entries;
+  for (size_t i = 0; i < scores_.size(); ++i) {
+    const auto id = static_cast<int32_t>(i);
+    if (!texts_[i].empty() && !is_excluded(id)) {
+      entries.emplace_back(texts_[i], id);
+    }
+  }
+  trie_ = std::make_unique<Trie>(Trie{ByteTrie(std::move(entries))});
 }
 
 void UnigramModel::encode(std::string_view piece, std::vector<ModelToken>& out) const {
@@ -102,7 +114,7 @@ void UnigramModel::encode(std::string_view piece, std::vector<ModelToken>& out) 
   }
   for (auto span = spans.rbegin(); span != spans.rend(); ++span) {
     const std::string_view text = piece.substr(span->first, span->second - span->first);
-    int32_t id = tokens_.get(text);
+    int32_t id = id_of_text(text);
     if (id == TokenMap::kNone && has_byte_tokens_ &&
         std::all_of(text.begin(), text.end(), [&](char c) {
           return byte_tokens_[static_cast<unsigned char>(c)] != TokenMap::kNone;

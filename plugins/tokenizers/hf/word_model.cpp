@@ -46,7 +46,7 @@ void WordPieceModel::encode(std::string_view piece, std::vector<ModelToken>& out
       if (begin > 0) {
         part = with_prefix.assign(prefix_).append(part);
       }
-      id = tokens_.get(part);
+      id = id_of_text(part);
       if (id != TokenMap::kNone) {
         break;
       }
@@ -71,7 +71,7 @@ WordLevelModel::WordLevelModel(const JsonPlace& place) {
 }
 
 void WordLevelModel::encode(std::string_view piece, std::vector<ModelToken>& out) const {
-  int32_t id = tokens_.get(piece);
+  int32_t id = id_of_text(piece);
   if (id == TokenMap::kNone) {
     id = tokens_.get(unknown_);
   }
