@@ -22,7 +22,7 @@ constexpr std::array kProcessDataOptions = {
     Option{"show",
            "N",
            "print the first N samples of data/train as text, with [[ ]] around\n"
-           "the text that the run trains on"},
+           "the text that the run trains on, and { } around special tokens"},
     kRecipeOption,
     kPluginDirOption,
     kSetOption,

@@ -21,6 +21,7 @@
 #include "host/train/pretrained/tokenizer_files.hpp"
 #include "host/train/resume/excluded.hpp"
 #include "host/train/resume/exports.hpp"
+#include "host/train/run/token_limits.hpp"
 
 #include <algorithm>
 #include <string_view>
@@ -367,6 +368,7 @@ void RunComponents::check_fields(DataSource& source) {
   if (source.info().style == DatasetStyle::kStream) {
     shards_of_rank(source, data_rank(), {});  // throws if there are fewer shards than ranks
   }
+  check_token_limits(recipe_, models_->trained().use.use, graph_, context_.factory, source);
 }
 
 // The samples of a row share its positions, so the model has to keep them apart, and losses have to

@@ -3,12 +3,14 @@
 
 #include "host/data/batch_builder.hpp"
 #include "host/error/error.hpp"
+#include "host/error/utf8.hpp"
 #include "host/plugin/tokenizer_proxy.hpp"
 #include "host/text/counted.hpp"
 #include "host/text/formatted.hpp"
 #include "host/train/components/recipe_tokenizer.hpp"
 
 #include <algorithm>
+#include <map>
 #include <span>
 #include <string_view>
 
@@ -77,17 +79,51 @@ std::string added_text(const TokenizerProxy& tokenizer,
                                   : tokenizer.decode({at(begin), at(end)});
 }
 
-std::string text_of(const TokenizerProxy& tokenizer, const ShownPart& part) {
+// Knows special tokens by what their text becomes: other tokens.
+class SpecialIds {
+ public:
+  explicit SpecialIds(const TokenizerProxy& tokenizer) : tokenizer_(tokenizer) {}
+
+  bool has(int32_t id) {
+    const auto [known, is_new] = known_.try_emplace(id, false);
+    if (is_new && tokenizer_.has_pieces()) {
+      const std::string text = tokenizer_.decode({id});
+      if (text.size() > 1 && is_utf8(text)) {
+        const auto encoded = [&](bool is_template) {
+          return tokenizer_.encode({{text, is_template}}, false);
+        };
+        known->second =
+            encoded(true) == std::vector<int32_t>{id} && encoded(false) != encoded(true);
+      }
+    }
+    return known->second;
+  }
+
+ private:
+  const TokenizerProxy& tokenizer_;
+  std::map<int32_t, bool> known_;
+};
+
+// The text with [[ ]] around what is trained on, and { } around each special token, so that its
+// text is not taken for it.
+std::string text_of(const TokenizerProxy& tokenizer, SpecialIds& special, const ShownPart& part) {
   std::string text;
+  bool was_trained = false;
   for (std::size_t begin = 0; begin < part.ids.size();) {
     const bool is_trained = part.has_label[begin];
-    const auto first = part.has_label.begin() + static_cast<std::ptrdiff_t>(begin);
-    const auto end = static_cast<std::size_t>(std::find(first, part.has_label.end(), !is_trained) -
-                                              part.has_label.begin());
+    const bool is_special = special.has(part.ids[begin]);
+    std::size_t end = begin + 1;
+    while (end < part.ids.size() && !is_special && part.has_label[end] == is_trained &&
+           !special.has(part.ids[end])) {
+      ++end;
+    }
     const std::string added = added_text(tokenizer, part.ids, begin, end);
-    text += is_trained ? "[[" + added + "]]" : added;
+    text += is_trained == was_trained ? "" : is_trained ? "[[" : "]]";
+    text += is_special ? "{" + added + "}" : added;
+    was_trained = is_trained;
     begin = end;
   }
+  text += was_trained ? "]]" : "";
   return text.ends_with('\n') ? text : text + "\n";
 }
 
@@ -113,14 +149,20 @@ std::vector<std::string> shown_samples(const Recipe& recipe,
   }
   const ComponentInstance instance = factory.create(*use, "tokenizer");
   const TokenizerProxy tokenizer(instance);
+  SpecialIds special(tokenizer);
   std::vector<std::string> shown;
   for (int64_t i = 0; i < std::min(count, source.size(nullptr)); ++i) {
-    for (const ShownPart& part : parts_of(source, one_sample(source, i))) {
-      shown.push_back(formatted("--- sample {}: {}, {} with labels\n",
+    const std::vector<ShownPart> parts = parts_of(source, one_sample(source, i));
+    for (std::size_t p = 0; p < parts.size(); ++p) {
+      const ShownPart& part = parts[p];
+      const std::string of =
+          parts.size() == 1 ? "" : formatted(" (part {} of {})", p + 1, parts.size());
+      shown.push_back(formatted("--- sample {}{}: {}, {} with labels\n",
                                 i + 1,
+                                of,
                                 counted(part.ids.size(), "token"),
                                 std::count(part.has_label.begin(), part.has_label.end(), true)) +
-                      text_of(tokenizer, part));
+                      text_of(tokenizer, special, part));
     }
   }
   return shown;
