@@ -113,10 +113,13 @@ std::string judge_chats(const std::string& input) {
                                               "chat.unknown_format",
                                               "chat.unknown_role",
                                               "chat.empty_answer",
-                                              "chat.equal_answers"};
+                                              "chat.equal_answers",
+                                              "chat.unsupported",
+                                              "chat.unsupported_key"};
   memory.write(input);
   try {
-    const JsonChatFile file(memory.path());
+    const IgnoredKeys ignored;
+    const JsonChatFile file(memory.path(), ignored);
     check_file(file, input);
     for (const SampleRange& part : file.parts(SIZE_MAX)) {
       file.read(part, [&](const SampleBlock& block) {
@@ -124,7 +127,9 @@ std::string judge_chats(const std::string& input) {
           if (file.place(i).empty()) {
             throw FuzzFinding("a sample has no place");
           }
-          for (const Conversation& chat : conversations_of(block.parse(i), ChatFormat::kAuto)) {
+          KeyCheck keys{ignored, "", {}};
+          for (const Conversation& chat :
+               conversations_of(block.parse(i), ChatFormat::kAuto, keys)) {
             check_conversation(chat);
           }
         }

@@ -38,6 +38,7 @@ std::string content_of(const fs::path& file) {
 std::vector<at::Tensor> fields_of(const std::string& file, const Json& options = Json::object()) {
   Json all = options;
   all["files"] = {file};
+  all["ignore"] = {"id"};
   OpenedChat chat = open_chat(all, chat_tokenizer(kShowsAll));
   std::vector<int64_t> indices;
   for (int64_t i = 0; i < chat.size(); ++i) {

@@ -145,3 +145,41 @@ TEST_CASE("labels of lines have the bytes up to the next token of their line", "
   CHECK_THAT(tenon::error_of([&] { open_lines(file, options, "odd_tokenizer"); }),
              tenon::contains_text("does not give the byte ranges that `label_bytes` needs"));
 }
+
+TEST_CASE("datasets of text refuse JSON, compressed files and UTF-16", "[plugins]") {
+  const tenon::ScratchFolder folder;
+  const auto error =
+      [&](const std::string& type, const std::string& name, const std::string& text) {
+        const std::string path = folder.write(name, text).string();
+        tenon::ComponentInstance made = tenon::make_component("tokenizer", "byte", "{}");
+        const nlohmann::json options = {{"path", path}};
+        return tenon::error_of([&] {
+          tenon::DatasetProxy(
+              tenon::make_component("dataset", type, options.dump(), {{"/tokenizer", &made}}));
+        });
+      };
+  for (const std::string type : {"lines", "text"}) {
+    CAPTURE(type);
+    CHECK_THAT(
+        error(type, "a.jsonl", "{\"text\": \"a\"}\n"),
+        tenon::contains_text("a.jsonl is JSON, and the braces and keys would be trained on"));
+    CHECK_THAT(error(type, "a.txt", "\x1f\x8b\x08"),
+               tenon::contains_text("a.txt is compressed by gzip; decompress it"));
+    CHECK_THAT(error(type, "a.txt", "\xff\xfe"), tenon::contains_text("is in UTF-16"));
+  }
+}
+
+TEST_CASE("special tokens in a text file are an error until an option says what they are",
+          "[plugins]") {
+  const tenon::ScratchFolder folder;
+  const std::string path = folder.write("a.txt", "one<eos>two<b>\n").string();
+  const std::string special = R"({"specials": ["<eos>"], "eos": "<eos>"})";
+  CHECK_THAT(tenon::error_of([&] { open_lines(path, {}, "special_bytes", special); }),
+             tenon::contains_text("a.txt: special token at byte 3, in \"<eos>two<b>\", and "
+                                  "`special_tokens` does not say what it is"));
+  LinesSource tokens =
+      open_lines(path, {{"special_tokens", "recognize"}}, "special_bytes", special);
+  CHECK(tokens.lengths() == std::vector<int32_t>{3 + 1 + 7 - 1});
+  LinesSource letters = open_lines(path, {{"special_tokens", "text"}}, "special_bytes", special);
+  CHECK(letters.lengths() == std::vector<int32_t>{15 - 1});
+}

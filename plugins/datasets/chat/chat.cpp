@@ -11,7 +11,9 @@
 #include <tenon/cpp/plugin.hpp>
 
 #include <algorithm>
+#include <ctime>
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <optional>
 #include <string>
@@ -27,14 +29,17 @@
 #include "input_files.hpp"
 #include "sample_encoder.hpp"
 #include "shard_maker.hpp"
+#include "tagged_templates.hpp"
 #include "token_store.hpp"
 
 namespace tenon {
 namespace {
 
 constexpr size_t kShardBytes = size_t{32} << 20;  // of the files, about
+constexpr int64_t kMostBad = 1000;                // samples, after which no more are read
+constexpr char kDateFile[] = "date.txt";
 constexpr int64_t kMaxMaxLength = int64_t{1} << 30;
-constexpr char kFormatOfShards[] = "chat 1";  // changes with the meaning of shards
+constexpr char kFormatOfShards[] = "chat 2";  // changes with the meaning of shards
 
 // What a shard is made from.
 struct ShardPlan {
@@ -75,6 +80,25 @@ class Chat : public MapDataset {
     binder.field("template", &Options::chat_template)
         .path()
         .doc("file with a chat template (Jinja); null: that of the tokenizer");
+    binder.field("tagged_template", &Options::tagged_template)
+        .choices(tagged_template_names())
+        .doc(
+            "a template of Tenon with {% generation %} tags, for this family of models; null: "
+            "none");
+    binder.field("date", &Options::date)
+        .non_empty()
+        .doc(
+            "date that the template prints (strftime_now), YYYY-MM-DD; null: the day on which the "
+            "cache was built");
+    bind_special_tokens(binder, "of prompt and completion texts");
+    binder.field("ignore", &Options::ignore)
+        .non_empty()
+        .doc("keys of samples and messages to leave out");
+    binder
+        .choice("bad_samples",
+                &Options::bad_samples,
+                {{"error", BadSamples::kError}, {"skip", BadSamples::kSkip}})
+        .doc("what becomes of samples with errors; skip: dropped, and counted in the log");
     binder
         .choice("train_on",
                 &Options::train_on,
@@ -102,6 +126,7 @@ class Chat : public MapDataset {
         .path()
         .doc("JSON file with a list of tools for chats without \"tools\"; null: none");
     binder.field("cache", &Options::cache)
+        .path()
         .doc(
             "folder for encoded samples; \"\": keep them in memory; null: chats in the cache "
             "folder "
@@ -133,11 +158,16 @@ class Chat : public MapDataset {
     if (options_.chat_template) {
       template_text = read_text_file(*options_.chat_template);
     }
+    if (options_.tagged_template) {
+      TENON_CHECK(!options_.chat_template,
+                  "`template` and `tagged_template` are both set; keep one");
+      template_text = tagged_template_text(*options_.tagged_template);
+    }
     if (options_.tools) {
       tools_text_ = read_text_file(*options_.tools);
       tools_ = tools_of_file();
     }
-    encoder_.emplace(own_host_, tokenizer_, template_text);
+    encoder_.emplace(own_host_, tokenizer_, options_, template_text);
     store_.emplace(make_store());
     report();
     for (const std::unique_ptr<ChatFile>& file : files_) {
@@ -199,7 +229,8 @@ class Chat : public MapDataset {
       int64_t segment = 0;
       const auto mark = [&](int64_t size) {
         for (int64_t t = 0; is_paired_ && t < size; ++t) {
-          positions_BT[at + t] = t;
+          // Padding has no positions.
+          positions_BT[at + t] = segment < 2 ? t : 0;
           segments_BT[at + t] = segment;
         }
         at += size;
@@ -254,7 +285,10 @@ class Chat : public MapDataset {
 
   void open_files() {
     for (const std::string& name : expand_file_names(options_.files)) {
-      const ChatFile& file = *files_.emplace_back(open_chat_file(name));
+      const ChatFile& file = *files_.emplace_back(open_chat_file(name, options_.ignore));
+      for (const std::string& key : file.unread_keys()) {
+        problems_.unknown_keys[key].add(name);
+      }
       if (file.size() == 0) {
         TENON_FAIL(TENON_INVALID, "chat.empty", name, " has no samples");
       }
@@ -298,13 +332,26 @@ class Chat : public MapDataset {
 
   TokenStore make_store() {
     const ShardMaker maker(options_, *encoder_, tools_);
-    const auto make = [&](size_t i) {
+    ShardSource source;
+    source.num_shards = plan_.size();
+    source.make = [&](size_t i) {
       const ShardPlan& plan = plan_[i];
-      return maker.make(*files_[plan.file], formats_[plan.file], plan.samples);
+      TokenShard shard = maker.make(*files_[plan.file], formats_[plan.file], plan.samples);
+      problems_.add(shard.problems);
+      if (problems_.num_bad >= kMostBad) {
+        fail_with_problems();
+      }
+      return shard;
+    };
+    source.begin = [this](const std::string& building) { set_date(building); };
+    source.end = [this] {
+      if (!problems_.is_empty()) {
+        fail_with_problems();
+      }
     };
     const std::string folder = options_.cache.value_or(default_cache_folder());
     if (folder.empty()) {
-      return TokenStore::in_memory(plan_.size(), make);
+      return TokenStore::in_memory(source);
     }
     if (!options_.cache) {
       // Nobody asked for the default folder, so a run without one goes on.
@@ -315,10 +362,60 @@ class Chat : public MapDataset {
             "cannot write to ",
             folder,
             ", so encoded chats stay in memory; set `cache` to a folder, or to \"\"");
-        return TokenStore::in_memory(plan_.size(), make);
+        return TokenStore::in_memory(source);
       }
     }
-    return TokenStore::in_folder(own_host_, folder, key(), plan_.size(), make);
+    return TokenStore::in_folder(own_host_, folder, key(), source);
+  }
+
+  // A folder of the cache keeps the date of its first day, so that a resumed run has its tokens.
+  void set_date(const std::string& building) {
+    if (options_.date || !encoder_->prints_date()) {
+      return;
+    }
+    const std::string path = building + "/" + kDateFile;
+    if (!std::filesystem::exists(path)) {
+      const std::time_t now = std::time(nullptr);
+      std::tm day{};
+      localtime_r(&now, &day);
+      char text[16];
+      std::strftime(text, sizeof(text), "%Y-%m-%d", &day);
+      std::ofstream(path) << text;
+    }
+    encoder_->set_date(read_text_file(path));
+  }
+
+  [[noreturn]] void fail_with_problems() const {
+    if (problems_.num_bad > 0) {
+      const Error& first = problems_.bad.front();
+      std::string message = first.what();
+      if (problems_.num_bad > 1) {
+        message += concat("; ", problems_.num_bad - 1, " more bad samples:");
+        for (size_t i = 1; i < problems_.bad.size(); ++i) {
+          message += std::string("\n  ") + problems_.bad[i].what();
+        }
+        message += problems_.num_bad > static_cast<int64_t>(problems_.bad.size()) ? "\n  ..." : "";
+        message += "\nset `bad_samples` to \"skip\" to drop them";
+      }
+      throw Error(first.code(), first.id(), message);
+    }
+    std::string keys;
+    std::string names = "[";
+    for (const std::string& key : options_.ignore) {
+      names += json_string(key) + ", ";
+    }
+    for (const auto& [key, count] : problems_.unknown_keys) {
+      keys += (keys.empty() ? "" : ", ") + json_string(key) + " (first at " + count.first + ")";
+      names += json_string(key) + ", ";
+    }
+    names.resize(names.size() - 2);
+    throw Error(TENON_INVALID,
+                "chat.unknown_keys",
+                concat("nothing reads these keys of the samples: ",
+                       keys,
+                       "; if training does not need them, set \"ignore\": ",
+                       names,
+                       "]"));
   }
 
   // Everything that decides the tokens.
@@ -343,12 +440,21 @@ class Chat : public MapDataset {
       add(format_name(formats_[i]));
     }
     add(encoder_->template_text());
+    add(encoder_->tool_template_text());
     add(tools_text_);
+    add(options_.date.value_or(""));
+    for (const std::string& ignored : options_.ignore) {
+      add(ignored);
+    }
     add(concat(static_cast<int>(options_.train_on),
                ",",
                options_.max_length.value_or(0),
                ",",
-               static_cast<int>(options_.overlong)));
+               static_cast<int>(options_.overlong),
+               ",",
+               static_cast<int>(options_.special_tokens),
+               ",",
+               static_cast<int>(options_.bad_samples)));
     if (options_.label_bytes) {
       add("label_bytes");
     }
@@ -383,11 +489,7 @@ class Chat : public MapDataset {
       ShardCounts counts;
       for (; shard < plan_.size() && plan_[shard].file == file; ++shard) {
         rows += store_->rows_of_shard(shard);
-        const ShardCounts& more = store_->counts_of_shard(shard);
-        counts.unlabeled.add(more.unlabeled);
-        counts.dropped.add(more.dropped);
-        counts.cut.add(more.cut);
-        counts.split.add(more.split);
+        counts.add(store_->counts_of_shard(shard));
       }
       if (rows == 0) {
         TENON_FAIL(TENON_INVALID,
@@ -402,10 +504,29 @@ class Chat : public MapDataset {
                    " are longer than `max_length`; check `train_on`, `max_length` and the chat "
                    "template");
       }
-      all.unlabeled.add(counts.unlabeled);
-      all.dropped.add(counts.dropped);
-      all.cut.add(counts.cut);
-      all.split.add(counts.split);
+      all.add(counts);
+    }
+    own_host_.log_info("the longest chat has ",
+                       all.length.number,
+                       " tokens (",
+                       all.length.place,
+                       "), the largest token id is ",
+                       all.id.number,
+                       " (",
+                       all.id.place,
+                       ")");
+    if (all.bad.samples > 0) {
+      own_host_.log_warn("skipped ",
+                         all.bad.samples,
+                         " bad samples (`bad_samples`: \"skip\"); the first is ",
+                         all.bad.first);
+    }
+    if (!options_.date && encoder_->prints_date() && !store_->folder().empty()) {
+      own_host_.log_warn("the chat template prints the date ",
+                         read_text_file(store_->folder() + "/" + kDateFile),
+                         ", on which ",
+                         store_->folder(),
+                         " was built; set `date` to keep it if that folder is lost");
     }
     warn(all.unlabeled, "dropped", "without a label to train on");
     const std::string overlong =
@@ -431,6 +552,7 @@ class Chat : public MapDataset {
   std::vector<std::unique_ptr<ChatFile>> files_;
   std::vector<ChatFormat> formats_;  // of files
   std::vector<ShardPlan> plan_;
+  ShardProblems problems_;
   bool is_paired_ = false;
   std::optional<SampleEncoder> encoder_;
   std::optional<TokenStore> store_;

@@ -10,10 +10,10 @@
 
 namespace tenon {
 
-std::unique_ptr<ChatFile> open_chat_file(const std::string& path) {
+std::unique_ptr<ChatFile> open_chat_file(const std::string& path, const IgnoredKeys& ignored) {
   const std::string extension = std::filesystem::path(path).extension().string();
   if (extension == ".parquet") {
-    return open_parquet_chat_file(path);
+    return open_parquet_chat_file(path, ignored);
   }
   if (extension == ".arrow" || extension == ".feather") {
     TENON_FAIL(TENON_UNSUPPORTED,
@@ -23,7 +23,7 @@ std::unique_ptr<ChatFile> open_chat_file(const std::string& path) {
                extension,
                "); convert the file to Parquet");
   }
-  return std::make_unique<JsonChatFile>(path);
+  return std::make_unique<JsonChatFile>(path, ignored);
 }
 
 }  // namespace tenon

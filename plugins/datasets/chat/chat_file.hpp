@@ -47,6 +47,8 @@ class ChatFile {
   //
   // Errors   as those of a block
   virtual Json keys() const = 0;
+  // Keys of samples that nothing reads and that are known without reading samples: columns.
+  virtual std::vector<std::string> unread_keys() const { return {}; }
   // Consecutive ranges of about `bytes` bytes that cover all samples.
   virtual std::vector<SampleRange> parts(size_t bytes) const = 0;
   virtual size_t num_bytes() const = 0;
@@ -70,10 +72,10 @@ class ChatFile {
   std::string path_;
 };
 
-// Opens a file, by its extension.
+// Opens a file, by its extension. Samples lack the `ignored` keys.
 //
 // Errors   chat.open, chat.no_file, chat.read: it cannot be read; chat.not_json; chat.bad_parquet;
-//          chat.unsupported: Arrow or Feather
-std::unique_ptr<ChatFile> open_chat_file(const std::string& path);
+//          chat.unsupported: Arrow, Feather, compressed, or in UTF-16
+std::unique_ptr<ChatFile> open_chat_file(const std::string& path, const IgnoredKeys& ignored);
 
 }  // namespace tenon

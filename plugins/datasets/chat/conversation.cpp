@@ -15,34 +15,6 @@ namespace {
   throw Error(TENON_INVALID, id, message);
 }
 
-// Returns the number of bytes of the character at text[0]; 0 if it is invalid.
-//
-// Source   Unicode Standard 15.0, table 3-7
-size_t utf8_size(std::string_view text) {
-  const auto at = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
-  const auto is_tail = [&](size_t i, unsigned low = 0x80, unsigned high = 0xbf) {
-    return i < text.size() && at(i) >= low && at(i) <= high;
-  };
-  const unsigned char lead = at(0);
-  if (lead < 0x80) {
-    return 1;
-  }
-  if (lead >= 0xc2 && lead <= 0xdf) {
-    return is_tail(1) ? 2 : 0;
-  }
-  if (lead >= 0xe0 && lead <= 0xef) {
-    const bool is_valid =
-        is_tail(1, lead == 0xe0 ? 0xa0 : 0x80, lead == 0xed ? 0x9f : 0xbf) && is_tail(2);
-    return is_valid ? 3 : 0;
-  }
-  if (lead >= 0xf0 && lead <= 0xf4) {
-    const bool is_valid = is_tail(1, lead == 0xf0 ? 0x90 : 0x80, lead == 0xf4 ? 0x8f : 0xbf) &&
-                          is_tail(2) && is_tail(3);
-    return is_valid ? 4 : 0;
-  }
-  return 0;
-}
-
 const char* type_of(const Json& value) {
   return value.is_null()      ? "null"
          : value.is_boolean() ? "a boolean"
@@ -86,6 +58,7 @@ const Json& list_at(const Json& object, const char* key) {
   return value;
 }
 
+// Whether content has neither text nor a part of another kind.
 bool is_blank(const Json* content) {
   if (content == nullptr) {
     return true;
@@ -94,14 +67,24 @@ bool is_blank(const Json* content) {
     const auto& text = content->get_ref<const std::string&>();
     return text.find_first_not_of(" \t\r\n") == std::string::npos;
   }
-  return content->is_array() && content->empty();
+  return content->is_array() && std::all_of(content->begin(), content->end(), [](const Json& part) {
+           const Json* const type = part.is_object() ? find(part, "type") : nullptr;
+           const bool is_other = type != nullptr && *type != "text";
+           return part.is_object() ? !is_other && is_blank(find(part, "text")) : is_blank(&part);
+         });
 }
+
+// A conversation that grows, and what its sample says of all of it.
+struct NewChat : Conversation {
+  NewChat(KeyCheck& check, bool has_training) : keys(check) { is_trained = has_training; }
+  KeyCheck& keys;
+};
 
 constexpr std::array<std::string_view, 7> kRoles = {
     "system", "developer", "user", "assistant", "tool", "function", "ipython"};
 
 // Adds a message to the conversation, after checking it.
-void add_message(Conversation& chat, Json message, const std::string& place) {
+void add_message(NewChat& chat, Json message, const std::string& place) {
   if (!message.is_object()) {
     fail("chat.bad_sample", place + " is " + type_of(message) + ", expected an object");
   }
@@ -115,14 +98,8 @@ void add_message(Conversation& chat, Json message, const std::string& place) {
          place + " has the unknown role " + json_string(name) +
              " (expected system, developer, user, assistant, tool, function or ipython)");
   }
-  bool is_trainable = true;
-  if (const Json* const train = find(message, "train")) {
-    if (!train->is_boolean()) {
-      fail("chat.bad_sample", place + ": \"train\" is " + type_of(*train) + ", expected a boolean");
-    }
-    is_trainable = train->get<bool>();
-  }
-  message.erase("train");
+  const bool is_trainable =
+      take_training_keys(message, place + ": ", chat.keys).value_or(true) && chat.is_trained;
   const Json* const content = find(message, "content");
   if (content != nullptr && !content->is_string() && !content->is_array()) {
     fail("chat.bad_sample",
@@ -139,13 +116,13 @@ void add_message(Conversation& chat, Json message, const std::string& place) {
   chat.is_trainable.push_back(is_trainable);
 }
 
-void add_messages(Conversation& chat, const Json& messages, const std::string& key) {
+void add_messages(NewChat& chat, const Json& messages, const std::string& key) {
   for (size_t i = 0; i < messages.size(); ++i) {
     add_message(chat, messages[i], concat("message ", i + 1, " of \"", key, "\""));
   }
 }
 
-void add_said(Conversation& chat, const char* role, std::string text, const std::string& place) {
+void add_said(NewChat& chat, const char* role, std::string text, const std::string& place) {
   add_message(chat, {{"role", role}, {"content", std::move(text)}}, place);
 }
 
@@ -153,7 +130,7 @@ void add_said(Conversation& chat, const char* role, std::string text, const std:
 
 // The call or calls in the text of a `function_call` message.
 Json tool_calls_of(const std::string& text, const std::string& place) {
-  Json calls = Json::parse(text, nullptr, false);
+  Json calls = parse_inner(text, place + ": the value of the function_call");
   if (calls.is_object()) {
     calls = Json::array({calls});
   }
@@ -197,39 +174,65 @@ Json message_of_turn(const Json& turn, const std::string& place) {
              " (expected system, human, gpt, function_call or observation)");
   }
   std::string text = text_of(get(turn, "value"), place + ": \"value\"");
-  Json message = {{"role", role->second}};
+  Json message = turn;
+  message.erase("from");
+  message.erase("value");
+  message["role"] = role->second;
   if (name == "function_call") {
     message["content"] = "";
     message["tool_calls"] = tool_calls_of(text, place);
   } else {
     message["content"] = std::move(text);
   }
-  if (const Json* const train = find(turn, "train")) {
-    message["train"] = *train;
-  }
   return message;
 }
 
-void add_turns(Conversation& chat, const Json& turns, const std::string& key) {
+void add_turns(NewChat& chat, const Json& turns, const std::string& key) {
   for (size_t i = 0; i < turns.size(); ++i) {
     const std::string place = concat("message ", i + 1, " of \"", key, "\"");
     add_message(chat, message_of_turn(turns[i], place), place);
   }
 }
 
-void add_system(Conversation& chat, const Json& sample) {
-  if (const std::string system = optional_text(sample, "system"); !system.empty()) {
+// The system message that a sample has beside its messages; "" if it has none.
+std::string system_of(const Json& sample) {
+  const std::string system = optional_text(sample, "system");
+  const std::string other = optional_text(sample, "system_prompt");
+  if (!system.empty() && !other.empty() && system != other) {
+    fail("chat.bad_sample", "\"system\" and \"system_prompt\" differ; keep one of them");
+  }
+  return system.empty() ? other : system;
+}
+
+// Puts the system message before the others.
+void add_system(NewChat& chat, const Json& sample) {
+  if (const std::string system = system_of(sample); !system.empty()) {
     add_said(chat, "system", system, "\"system\"");
+  }
+}
+
+// Checks that messages do not have a second system message.
+void check_system(const Conversation& chat, const Json& sample) {
+  if (system_of(sample).empty()) {
+    return;
+  }
+  if (chat.is_text) {
+    fail("chat.bad_sample",
+         "\"system\" stands beside texts, which no chat template renders; write the prompt as "
+         "messages");
+  }
+  if (chat.messages.size() > 1 && chat.messages[1].at("role") == "system") {
+    fail("chat.bad_sample",
+         "\"system\" stands beside messages that begin with a system message; keep one of them");
   }
 }
 
 // ---- the formats ----
 
-Conversation alpaca_of(const Json& sample) {
-  Conversation chat;
-  add_system(chat, sample);
+// The turns before the output of an Alpaca sample.
+void add_instruction(NewChat& chat, const Json& sample) {
   if (const Json* const history = find(sample, "history")) {
-    for (size_t i = 0; history->is_array() && i < history->size(); ++i) {
+    for (size_t i = 0; i < list_at(sample, "history").size(); ++i) {
       const Json& turn = (*history)[i];
       const std::string place = concat("turn ", i + 1, " of \"history\"");
       if (!turn.is_array() || turn.size() != 2) {
@@ -244,13 +247,16 @@ Conversation alpaca_of(const Json& sample) {
     instruction += (instruction.empty() ? "" : "\n") + input;
   }
   add_said(chat, "user", std::move(instruction), "\"instruction\"");
+}
+
+void add_alpaca(NewChat& chat, const Json& sample) {
+  add_instruction(chat, sample);
   chat.prompt_size = chat.messages.size();
   add_said(chat, "assistant", text_of(get(sample, "output"), "\"output\""), "\"output\"");
-  return chat;
 }
 
 // Adds a completion, or an answer of a pair, to a prompt of messages.
-void add_completion(Conversation& chat, const Json& completion, const std::string& key) {
+void add_completion(NewChat& chat, const Json& completion, const std::string& key) {
   if (completion.is_array()) {
     add_turns(chat, completion, key);
   } else if (completion.is_object()) {
@@ -260,7 +266,7 @@ void add_completion(Conversation& chat, const Json& completion, const std::strin
   }
 }
 
-void set_text(Conversation& chat, std::string prompt, std::string completion, const char* key) {
+void set_text(NewChat& chat, std::string prompt, std::string completion, const char* key) {
   if (completion.find_first_not_of(" \t\r\n") == std::string::npos) {
     fail("chat.empty_answer", concat("\"", key, "\" is empty; remove the sample"));
   }
@@ -269,107 +275,102 @@ void set_text(Conversation& chat, std::string prompt, std::string completion, co
   chat.completion = std::move(completion);
 }
 
-Conversation prompt_completion_of(const Json& sample) {
-  Conversation chat;
+void add_prompt_completion(NewChat& chat, const Json& sample) {
   const Json& prompt = get(sample, "prompt");
   const Json& completion = get(sample, "completion");
   if (prompt.is_string() && completion.is_string()) {
     set_text(chat, prompt.get<std::string>(), completion.get<std::string>(), "completion");
-    return chat;
+    return;
   }
-  add_messages(chat, list_at(sample, "prompt"), "prompt");
+  if (prompt.is_string()) {
+    add_said(chat, "user", prompt.get<std::string>(), "\"prompt\"");
+  } else {
+    add_messages(chat, list_at(sample, "prompt"), "prompt");
+  }
   chat.prompt_size = chat.messages.size();
   add_completion(chat, completion, "completion");
-  return chat;
 }
 
-// One side of a pair. Its prompt is "prompt" or "conversations"; without either, it is what chosen
-// and rejected have in common.
-Conversation side_of(const Json& sample, const char* key, size_t num_common) {
-  Conversation chat;
+// The messages that both answers begin with.
+size_t num_common_messages(const Json& chosen, const Json& rejected) {
+  size_t n = 0;
+  if (chosen.is_array() && rejected.is_array()) {
+    while (n < std::min(chosen.size(), rejected.size()) && chosen[n] == rejected[n]) {
+      ++n;
+    }
+  }
+  return n;
+}
+
+// Whether an answer begins with all messages of the prompt.
+bool repeats(const Json& answer, const Json& prompt) {
+  return answer.is_array() && !prompt.empty() && answer.size() > prompt.size() &&
+         std::equal(prompt.begin(), prompt.end(), answer.begin());
+}
+
+// One side of a pair. Its prompt is "prompt", "conversations" or "instruction"; without these, it
+// is what chosen and rejected have in common.
+void add_side(NewChat& chat, const Json& sample, const char* key, size_t num_common) {
   const Json& answer = get(sample, key);
   const Json* const prompt = find(sample, "prompt");
   if (find(sample, "conversations") != nullptr) {
-    add_system(chat, sample);
     add_turns(chat, list_at(sample, "conversations"), "conversations");
+  } else if (prompt == nullptr && find(sample, "instruction") != nullptr) {
+    add_instruction(chat, sample);
   } else if (prompt != nullptr && prompt->is_string() && answer.is_string()) {
     set_text(chat, prompt->get<std::string>(), answer.get<std::string>(), key);
-    return chat;
-  } else if (prompt != nullptr && prompt->is_string() && num_common > 0) {
-    // "prompt" repeats what the lists begin with.
-    add_turns(chat, answer, key);
-    chat.prompt_size = num_common;
-    return chat;
-  } else if (prompt != nullptr && prompt->is_string()) {
+    return;
+  } else if (prompt != nullptr && prompt->is_string() && num_common == 0) {
     add_said(chat, "user", prompt->get<std::string>(), "\"prompt\"");
-  } else if (prompt != nullptr) {
-    add_messages(chat, list_at(sample, "prompt"), "prompt");
+  } else if (prompt != nullptr && prompt->is_array() && !repeats(answer, *prompt)) {
+    add_messages(chat, *prompt, "prompt");
   } else if (answer.is_array()) {
+    // The answers begin with the prompt, and "prompt" may repeat it.
+    const size_t before = chat.messages.size();
     add_turns(chat, answer, key);
-    chat.prompt_size = num_common;
-    return chat;
+    chat.prompt_size = before + num_common;
+    return;
+  } else if (prompt != nullptr) {
+    list_at(sample, "prompt");  // fails
   } else {
-    fail("chat.bad_sample", "the key \"prompt\" is missing");
+    fail("chat.bad_sample",
+         "the key \"prompt\" is missing; it is needed where chosen and rejected are texts");
   }
   chat.prompt_size = chat.messages.size();
   add_completion(chat, answer, key);
-  return chat;
 }
 
-std::vector<Conversation> pair_of(const Json& sample) {
-  const Json& chosen = get(sample, "chosen");
-  const Json& rejected = get(sample, "rejected");
-  if (chosen == rejected) {
+void check_pair(const Json& sample) {
+  if (get(sample, "chosen") == get(sample, "rejected")) {
     fail("chat.equal_answers",
          "\"chosen\" and \"rejected\" are equal, so the pair expresses no preference; remove the "
          "sample");
   }
-  size_t num_common = 0;
-  if (chosen.is_array() && rejected.is_array()) {
-    while (num_common < std::min(chosen.size(), rejected.size()) &&
-           chosen[num_common] == rejected[num_common]) {
-      ++num_common;
-    }
+}
+
+void add_sample(NewChat& chat, const Json& sample, ChatFormat format, const char* side) {
+  add_system(chat, sample);
+  switch (format) {
+    case ChatFormat::kMessages:
+      add_messages(chat, list_at(sample, "messages"), "messages");
+      break;
+    case ChatFormat::kShareGpt:
+      add_turns(chat, list_at(sample, "conversations"), "conversations");
+      break;
+    case ChatFormat::kAlpaca:
+      add_alpaca(chat, sample);
+      break;
+    case ChatFormat::kPromptCompletion:
+      add_prompt_completion(chat, sample);
+      break;
+    default:
+      add_side(
+          chat, sample, side, num_common_messages(get(sample, "chosen"), get(sample, "rejected")));
   }
-  return {side_of(sample, "chosen", num_common), side_of(sample, "rejected", num_common)};
+  check_system(chat, sample);
 }
 
 }  // namespace
-
-size_t invalid_utf8(std::string_view text) {
-  for (size_t at = 0; at < text.size();) {
-    const size_t size = utf8_size(text.substr(at));
-    if (size == 0) {
-      return at;
-    }
-    at += size;
-  }
-  return std::string_view::npos;
-}
-
-Json parse_sample(std::string_view text) {
-  if (const size_t at = invalid_utf8(text); at != std::string_view::npos) {
-    fail("chat.not_utf8",
-         concat("not UTF-8 at byte ", at + 1, " of the sample; convert the file to UTF-8"));
-  }
-  try {
-    Json sample = Json::parse(text);
-    if (!sample.is_object()) {
-      fail("chat.not_json", concat("the sample is ", type_of(sample), ", expected a JSON object"));
-    }
-    return sample;
-  } catch (const Json::parse_error& error) {
-    const std::string what = error.what();
-    const size_t colon = what.find(": ");
-    fail("chat.not_json",
-         concat("not valid JSON at byte ",
-                error.byte,
-                " of the sample: ",
-                colon == std::string::npos ? what : what.substr(colon + 2)));
-  } catch (const Json::exception& error) {
-    fail("chat.not_json", concat("not valid JSON: ", error.what()));
-  }
-}
 
 ChatFormat format_of(const Json& sample) {
   const auto has = [&](const char* key) { return sample.contains(key); };
@@ -399,31 +400,20 @@ ChatFormat format_of(const Json& sample) {
           "and \"completion\", or \"chosen\" and \"rejected\"");
 }
 
-std::vector<Conversation> conversations_of(const Json& sample, ChatFormat format) {
-  std::vector<Conversation> chats;
-  switch (format) {
-    case ChatFormat::kMessages:
-      chats.emplace_back();
-      add_messages(chats.back(), list_at(sample, "messages"), "messages");
-      break;
-    case ChatFormat::kShareGpt:
-      chats.emplace_back();
-      add_system(chats.back(), sample);
-      add_turns(chats.back(), list_at(sample, "conversations"), "conversations");
-      break;
-    case ChatFormat::kAlpaca:
-      chats.push_back(alpaca_of(sample));
-      break;
-    case ChatFormat::kPromptCompletion:
-      chats.push_back(prompt_completion_of(sample));
-      break;
-    case ChatFormat::kPreference:
-      chats = pair_of(sample);
-      break;
-    case ChatFormat::kAuto:
-      return conversations_of(sample, format_of(sample));
+std::vector<Conversation> conversations_of(const Json& sample, ChatFormat format, KeyCheck& check) {
+  if (format == ChatFormat::kAuto) {
+    return conversations_of(sample, format_of(sample), check);
   }
-  for (Conversation& chat : chats) {
+  check_sample_keys(sample, format, check);
+  const bool is_trained = is_sample_trained(sample, check);
+  const bool is_pair = format == ChatFormat::kPreference;
+  if (is_pair) {
+    check_pair(sample);
+  }
+  std::vector<Conversation> chats;
+  for (const char* const side : {"chosen", "rejected"}) {
+    NewChat chat(check, is_trained);
+    add_sample(chat, sample, format, side);
     if (!chat.is_text && chat.messages.empty()) {
       fail("chat.bad_sample", "the sample has no messages");
     }
@@ -436,6 +426,10 @@ std::vector<Conversation> conversations_of(const Json& sample, ChatFormat format
       }
       chat.variables = *variables;
     }
+    chats.push_back(std::move(static_cast<Conversation&>(chat)));
+    if (!is_pair) {
+      break;
+    }
   }
   return chats;
 }
@@ -446,7 +440,7 @@ Json tools_of(const Json& value) {
     if (text.find_first_not_of(" \t\r\n") == std::string::npos) {
       return nullptr;
     }
-    Json parsed = Json::parse(text, nullptr, false);
+    Json parsed = parse_inner(text, "\"tools\"");
     if (parsed.is_array()) {
       return parsed.empty() ? Json() : parsed;
     }

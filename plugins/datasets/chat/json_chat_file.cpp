@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <utility>
 
+#include "../plain_text.hpp"
 #include "input_files.hpp"
 
 namespace tenon {
@@ -47,8 +49,13 @@ class Nesting {
 
 }  // namespace
 
-JsonChatFile::JsonChatFile(const std::string& path) : ChatFile(path) {
+JsonChatFile::JsonChatFile(const std::string& path, IgnoredKeys ignored)
+    : ChatFile(path), ignored_(std::move(ignored)) {
   bytes_ = read_text_file(path);
+  if (const std::string what = foreign_format(std::string_view(bytes_).substr(0, 8));
+      !what.empty()) {
+    TENON_FAIL(TENON_UNSUPPORTED, "chat.unsupported", path, " is ", what);
+  }
   size_t at = bytes_.compare(0, 3, "\xef\xbb\xbf") == 0 ? 3 : 0;
   while (at < bytes_.size() && is_space(bytes_[at])) {
     ++at;
@@ -122,7 +129,7 @@ std::string JsonChatFile::place(size_t i) const {
 }
 
 Json JsonChatFile::keys() const {
-  return parse_sample(sample(0));
+  return parse_sample(sample(0), ignored_);
 }
 
 std::vector<SampleRange> JsonChatFile::parts(size_t bytes) const {
@@ -146,7 +153,7 @@ void JsonChatFile::read_bytes(const std::function<void(std::string_view)>& sink)
 
 void JsonChatFile::read(const SampleRange& part,
                         const std::function<void(const SampleBlock&)>& use) const {
-  use({part, [this](size_t i) { return parse_sample(sample(i)); }});
+  use({part, [this](size_t i) { return parse_sample(sample(i), ignored_); }});
 }
 
 void JsonChatFile::forget() {

@@ -13,8 +13,8 @@ class JsonChatFile final : public ChatFile {
   // Reads the file.
   //
   // Errors   chat.open, chat.no_file, chat.read: it cannot be read; chat.not_json: a list that is
-  //          not closed, or text around it
-  explicit JsonChatFile(const std::string& path);
+  //          not closed, or text around it; chat.unsupported: compressed, or in UTF-16
+  JsonChatFile(const std::string& path, IgnoredKeys ignored);
 
   size_t size() const override { return samples_.size(); }
   std::string place(size_t i) const override;
@@ -40,6 +40,7 @@ class JsonChatFile final : public ChatFile {
   void find_elements(size_t at);
   [[noreturn]] void fail(size_t line, const std::string& what) const;
 
+  IgnoredKeys ignored_;
   std::string bytes_;
   std::vector<Place> samples_;
   bool is_list_ = false;

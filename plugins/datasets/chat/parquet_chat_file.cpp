@@ -4,7 +4,6 @@
 #include <tenon/cpp/stable_file.hpp>
 
 #include <algorithm>
-#include <array>
 #include <arrow/buffer.h>
 #include <arrow/io/interfaces.h>
 #include <arrow/record_batch.h>
@@ -20,24 +19,10 @@
 #include <utility>
 
 #include "arrow_json.hpp"
+#include "sample_keys.hpp"
 
 namespace tenon {
 namespace {
-
-// Every key that a format reads. Other columns may be large, and nothing reads them.
-constexpr std::array<std::string_view, 13> kSampleKeys = {"messages",
-                                                          "conversations",
-                                                          "system",
-                                                          "instruction",
-                                                          "input",
-                                                          "output",
-                                                          "history",
-                                                          "prompt",
-                                                          "completion",
-                                                          "chosen",
-                                                          "rejected",
-                                                          "tools",
-                                                          "chat_template_kwargs"};
 
 constexpr int64_t kBlockBytes = int64_t{32} << 20;  // of a block, decoded, about
 constexpr int64_t kBlockRows = 4096;
@@ -102,7 +87,7 @@ class ArrowInput final : public arrow::io::RandomAccessFile {
 
 class ParquetChatFile final : public ChatFile {
  public:
-  explicit ParquetChatFile(const std::string& path)
+  ParquetChatFile(const std::string& path, const IgnoredKeys& ignored)
       : ChatFile(path), file_(std::make_unique<StableFile>(path, "chat")) {
     guarded([&] {
       const auto reader = open();
@@ -110,9 +95,14 @@ class ParquetChatFile final : public ChatFile {
       check(reader->GetSchema(&schema_), path + ": cannot read the schema");
     });
     for (const auto& field : schema_->fields()) {
-      if (std::find(kSampleKeys.begin(), kSampleKeys.end(), field->name()) != kSampleKeys.end()) {
+      if (is_ignored(ignored, field->name())) {
+        continue;
+      }
+      if (is_key_of_samples(field->name())) {
         check_has_json_form(*field->type(), path, field->name());
         columns_.push_back(field->name());
+      } else {
+        unread_.push_back(field->name());
       }
     }
     find_groups();
@@ -132,6 +122,8 @@ class ParquetChatFile final : public ChatFile {
     }
     return keys;
   }
+
+  std::vector<std::string> unread_keys() const override { return unread_; }
 
   // A part is one row group or several.
   std::vector<SampleRange> parts(size_t bytes) const override {
@@ -308,14 +300,16 @@ class ParquetChatFile final : public ChatFile {
   std::shared_ptr<parquet::FileMetaData> metadata_;
   std::shared_ptr<arrow::Schema> schema_;
   std::vector<std::string> columns_;  // those that are read
+  std::vector<std::string> unread_;   // those that nobody reads, though they are not ignored
   std::vector<Group> groups_;         // those with rows
   size_t size_ = 0;
 };
 
 }  // namespace
 
-std::unique_ptr<ChatFile> open_parquet_chat_file(const std::string& path) {
-  return std::make_unique<ParquetChatFile>(path);
+std::unique_ptr<ChatFile> open_parquet_chat_file(const std::string& path,
+                                                 const IgnoredKeys& ignored) {
+  return std::make_unique<ParquetChatFile>(path, ignored);
 }
 
 }  // namespace tenon

@@ -19,6 +19,7 @@ namespace tenon {
 //
 // Errors   chat.open, chat.no_file, chat.read: it cannot be read; chat.bad_parquet: it is truncated
 //          or corrupt, or a column has a type without a form in JSON
-std::unique_ptr<ChatFile> open_parquet_chat_file(const std::string& path);
+std::unique_ptr<ChatFile> open_parquet_chat_file(const std::string& path,
+                                                 const IgnoredKeys& ignored);
 
 }  // namespace tenon

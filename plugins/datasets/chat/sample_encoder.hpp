@@ -33,35 +33,48 @@ struct EncodedText {
 
 class SampleEncoder {
  public:
-  // `template_text` takes the place of the tokenizer's own template.
+  // `template_text` takes the place of the tokenizer's own templates; `options` are borrowed.
   //
-  // Errors   chat.no_template: there is none; errors of the template
+  // Errors   errors of the template
   SampleEncoder(const Host& host,
                 TokenizerRef tokenizer,
+                const ChatOptions& options,
                 const std::optional<std::string>& template_text);
 
-  // Errors   chat.cannot_train: `train_on` does not fit the format; errors of template and tokenizer
-  EncodedText encode(const Conversation& chat, ChatFormat format, TrainOn train_on) const;
+  // Errors   chat.cannot_train: `train_on` does not fit the format; chat.no_template: there is none;
+  //          chat.special_token: a text has one, and no option says what it is; errors of template
+  //          and tokenizer
+  EncodedText encode(Conversation chat, ChatFormat format) const;
 
-  // The text of the template; empty if there is none.
+  // Sets the date that templates print, for templates whose recipe gives none.
+  void set_date(const std::string& date) { specials_["strftime_now"] = date; }
+  // Whether a template may print the date.
+  bool prints_date() const;
+
+  // The texts of the templates: that for all chats, and that for chats with tools, if it differs.
   const std::string& template_text() const { return template_text_; }
+  const std::string& tool_template_text() const { return tool_template_text_; }
 
  private:
   using Ranges = std::vector<std::pair<int64_t, int64_t>>;
 
-  EncodedText encode_messages(const Conversation& chat, TrainOn train_on) const;
+  EncodedText encode_messages(Conversation& chat, TrainOn train_on) const;
   EncodedText encode_text(const Conversation& chat, TrainOn train_on) const;
-  std::vector<ChatPiece> render(const Conversation& chat, size_t n, bool find_answers) const;
-  Ranges untrained_messages(const Conversation& chat, const std::string& whole) const;
+  std::vector<ChatPiece> render(const Conversation& chat, TrainOn train_on) const;
+  bool recognizes_special_tokens(const Conversation& chat) const;
   EncodedText marked(const std::vector<TextPiece>& pieces,
                      uint32_t flags,
                      const Ranges& trained) const;
 
   TokenizerRef tokenizer_;
+  const ChatOptions& options_;
+  int64_t bos_ = -1;
   int64_t eos_ = -1;
   Json specials_ = Json::object();
   std::string template_text_;
+  std::string tool_template_text_;
   std::optional<ChatTemplate> template_;
+  std::optional<ChatTemplate> tool_template_;
 };
 
 }  // namespace tenon

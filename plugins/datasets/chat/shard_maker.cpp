@@ -9,6 +9,7 @@
 #include <exception>
 #include <mutex>
 #include <sched.h>
+#include <string_view>
 #include <thread>
 #include <utility>
 
@@ -78,10 +79,40 @@ void append_shard(TokenShard& shard, const TokenShard& more) {
   for (const int64_t end : more.ends) {
     shard.ends.push_back(before + end);
   }
-  shard.counts.unlabeled.add(more.counts.unlabeled);
-  shard.counts.dropped.add(more.counts.dropped);
-  shard.counts.cut.add(more.counts.cut);
-  shard.counts.split.add(more.counts.split);
+  shard.counts.add(more.counts);
+  shard.problems.add(more.problems);
+}
+
+// Whether an error is one of a sample, so that others may be good. Errors of options and of the
+// template are those of all samples.
+bool is_of_sample(const Error& error) {
+  const std::string_view id = error.id();
+  return error.code() == TENON_INVALID && id != "chat.cannot_train" && id != "chat.no_template" &&
+         id != "template.invalid" && id != "chat.bad_parquet";
+}
+
+// Whether rows are equal after each is cut.
+bool are_equal_until(const std::vector<MarkedToken>& a,
+                     const std::vector<MarkedToken>& b,
+                     size_t limit) {
+  const auto end = [&](const std::vector<MarkedToken>& row) {
+    return row.begin() + static_cast<ptrdiff_t>(std::min(limit, row.size()));
+  };
+  return std::equal(a.begin(), end(a), b.begin(), end(b));
+}
+
+// Counts the rows from number `row` on, whose tokens begin at `token`.
+void add_largest(TokenShard& shard, size_t row, size_t token, const std::string& place) {
+  for (; row < shard.ends.size(); ++row) {
+    const int64_t begin = row == 0 ? 0 : shard.ends[row - 1];
+    shard.counts.length.add(shard.ends[row] - begin, place);
+  }
+  for (; token < shard.tokens.size(); ++token) {
+    const MarkedToken id = shard.tokens[token] & ~kTrained;
+    if (static_cast<int64_t>(id) > shard.counts.id.number) {
+      shard.counts.id.add(id, place);
+    }
+  }
 }
 
 size_t longest_of(const std::vector<EncodedText>& rows) {
@@ -95,7 +126,10 @@ size_t longest_of(const std::vector<EncodedText>& rows) {
 }  // namespace
 
 ShardMaker::ShardMaker(const ChatOptions& options, const SampleEncoder& encoder, Json tools)
-    : options_(options), encoder_(encoder), tools_(std::move(tools)) {}
+    : options_(options),
+      encoder_(encoder),
+      tools_(std::move(tools)),
+      templates_(encoder.template_text() + encoder.tool_template_text()) {}
 
 TokenShard ShardMaker::make(const ChatFile& file,
                             ChatFormat format,
@@ -108,7 +142,7 @@ TokenShard ShardMaker::make(const ChatFile& file,
     for_each_in_parallel(shards.size(), [&, first = first, last = last](size_t task) {
       const size_t begin = first + task * kTask;
       for (size_t i = begin; i < std::min(begin + kTask, last); ++i) {
-        at_place(file, i, [&] { encode_sample(file, i, block.parse(i), format, shards[task]); });
+        add_sample(file, i, block, format, shards[task]);
       }
     });
     for (const TokenShard& more : shards) {
@@ -118,14 +152,45 @@ TokenShard ShardMaker::make(const ChatFile& file,
   return shard;
 }
 
+void ShardMaker::add_sample(const ChatFile& file,
+                            size_t i,
+                            const SampleBlock& block,
+                            ChatFormat format,
+                            TokenShard& out) const {
+  try {
+    at_place(file, i, [&] { encode_sample(file, i, block.parse(i), format, out); });
+  } catch (const Error& error) {
+    if (!is_of_sample(error)) {
+      throw;
+    }
+    const bool is_policy = std::string_view(error.id()) == "chat.overlong";
+    if (options_.bad_samples == BadSamples::kSkip && !is_policy) {
+      out.counts.bad.add(error.what());
+    } else {
+      out.problems.add(error);
+    }
+  }
+}
+
 void ShardMaker::encode_sample(
     const ChatFile& file, size_t i, const Json& sample, ChatFormat format, TokenShard& out) const {
   std::vector<EncodedText> rows;
-  for (Conversation& chat : conversations_of(sample, format)) {
+  KeyCheck check{options_.ignore, templates_, {}};
+  std::vector<Conversation> chats = conversations_of(sample, format, check);
+  for (const std::string& key : check.unknown) {
+    out.problems.unknown_keys[key].add(file.place(i));
+  }
+  for (Conversation& chat : chats) {
     if (chat.tools.is_null()) {
       chat.tools = tools_;
     }
-    rows.push_back(encoder_.encode(chat, format, options_.train_on));
+    rows.push_back(encoder_.encode(std::move(chat), format));
+  }
+  if (rows.size() == 2 && rows[0].tokens == rows[1].tokens) {
+    TENON_FAIL(TENON_INVALID,
+               "chat.equal_answers",
+               "\"chosen\" and \"rejected\" have equal tokens, so the pair expresses no "
+               "preference; remove the sample");
   }
   if (std::any_of(rows.begin(), rows.end(), [](const EncodedText& row) {
         return !has_label(row, 0, row.tokens.size());
@@ -134,6 +199,8 @@ void ShardMaker::encode_sample(
     return;
   }
   const auto limit = static_cast<size_t>(options_.max_length.value_or(INT64_MAX));
+  const size_t before = out.ends.size();
+  const size_t first_token = out.tokens.size();
   if (longest_of(rows) <= limit) {
     for (const EncodedText& row : rows) {
       add_row(out, row, 0, row.tokens.size());
@@ -141,6 +208,7 @@ void ShardMaker::encode_sample(
   } else {
     add_overlong(file, i, rows, limit, out);
   }
+  add_largest(out, before, first_token, file.place(i));
 }
 
 void ShardMaker::add_overlong(const ChatFile& file,
@@ -161,9 +229,12 @@ void ShardMaker::add_overlong(const ChatFile& file,
       out.counts.dropped.add(file.place(i));
       return;
     case Overlong::kCut:
-      if (std::any_of(rows.begin(), rows.end(), [&](const EncodedText& row) {
-            return !has_label(row, 0, std::min(limit, row.tokens.size()));
-          })) {
+      if (std::any_of(rows.begin(),
+                      rows.end(),
+                      [&](const EncodedText& row) {
+                        return !has_label(row, 0, std::min(limit, row.tokens.size()));
+                      }) ||
+          (rows.size() == 2 && are_equal_until(rows[0].tokens, rows[1].tokens, limit))) {
         out.counts.unlabeled.add(file.place(i));
         return;
       }

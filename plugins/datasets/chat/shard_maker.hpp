@@ -22,10 +22,15 @@ class ShardMaker {
 
   // The rows of a range that ChatFile::parts() returned, in the order of the file.
   //
-  // Errors   those of samples, with their place, and of the file; chat.overlong
+  // Errors   those of the file, and those that all samples have; others are in the shard's problems
   TokenShard make(const ChatFile& file, ChatFormat format, const SampleRange& part) const;
 
  private:
+  void add_sample(const ChatFile& file,
+                  size_t i,
+                  const SampleBlock& block,
+                  ChatFormat format,
+                  TokenShard& out) const;
   void encode_sample(
       const ChatFile& file, size_t i, const Json& sample, ChatFormat format, TokenShard& out) const;
   void add_overlong(const ChatFile& file,
@@ -38,6 +43,7 @@ class ShardMaker {
   ChatOptions options_;
   const SampleEncoder& encoder_;
   Json tools_;
+  std::string templates_;
 };
 
 // Calls body() and adds the place of a sample to its error.

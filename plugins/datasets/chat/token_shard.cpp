@@ -28,11 +28,11 @@ void append(std::string& out, const void* data, size_t size) {
   out.append(static_cast<const char*>(data), size);
 }
 
-void append_count(std::string& out, const SampleCount& count) {
-  const uint64_t size = count.first.size();
-  append(out, &count.samples, sizeof(count.samples));
+void append_count(std::string& out, int64_t number, const std::string& place) {
+  const uint64_t size = place.size();
+  append(out, &number, sizeof(number));
   append(out, &size, sizeof(size));
-  out += count.first;
+  out += place;
 }
 
 bool take(const std::string& from, size_t& at, void* to, size_t size) {
@@ -46,13 +46,13 @@ bool take(const std::string& from, size_t& at, void* to, size_t size) {
   return true;
 }
 
-bool take_count(const std::string& from, size_t& at, SampleCount& count) {
+bool take_count(const std::string& from, size_t& at, int64_t& number, std::string& place) {
   uint64_t size = 0;
-  if (!take(from, at, &count.samples, sizeof(count.samples)) ||
-      !take(from, at, &size, sizeof(size)) || size > from.size() - at) {
+  if (!take(from, at, &number, sizeof(number)) || !take(from, at, &size, sizeof(size)) ||
+      size > from.size() - at) {
     return false;
   }
-  count.first = from.substr(at, size);
+  place = from.substr(at, size);
   at += size;
   return true;
 }
@@ -89,9 +89,15 @@ class Descriptor {
 
 void write_shard(const std::string& path, const ShardKey& key, const TokenShard& shard) {
   std::string counts;
-  for (const SampleCount* const count :
-       {&shard.counts.unlabeled, &shard.counts.dropped, &shard.counts.cut, &shard.counts.split}) {
-    append_count(counts, *count);
+  for (const SampleCount* const count : {&shard.counts.unlabeled,
+                                         &shard.counts.dropped,
+                                         &shard.counts.cut,
+                                         &shard.counts.split,
+                                         &shard.counts.bad}) {
+    append_count(counts, count->samples, count->first);
+  }
+  for (const LargestCount* const count : {&shard.counts.length, &shard.counts.id}) {
+    append_count(counts, count->number, count->place);
   }
   Header header{};
   std::memcpy(header.magic, shard.bytes.empty() ? kMagic : kMagicWithBytes, sizeof(kMagic));
@@ -188,10 +194,17 @@ std::optional<TokenShard> read_shard(const std::string& path,
     return std::nullopt;
   }
   TokenShard shard;
-  bool is_whole = take_count(bytes, at, shard.counts.unlabeled) &&
-                  take_count(bytes, at, shard.counts.dropped) &&
-                  take_count(bytes, at, shard.counts.cut) &&
-                  take_count(bytes, at, shard.counts.split);
+  bool is_whole = true;
+  for (SampleCount* const count : {&shard.counts.unlabeled,
+                                   &shard.counts.dropped,
+                                   &shard.counts.cut,
+                                   &shard.counts.split,
+                                   &shard.counts.bad}) {
+    is_whole = is_whole && take_count(bytes, at, count->samples, count->first);
+  }
+  for (LargestCount* const count : {&shard.counts.length, &shard.counts.id}) {
+    is_whole = is_whole && take_count(bytes, at, count->number, count->place);
+  }
   const size_t rest = bytes.size() - at;
   const size_t token_bytes = sizeof(MarkedToken) + (has_bytes ? sizeof(uint32_t) : 0);
   is_whole = is_whole && header.num_rows <= rest / sizeof(int64_t) &&

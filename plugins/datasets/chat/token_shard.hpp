@@ -7,9 +7,11 @@
 // written under another name and then renamed, so that a shard that exists is whole.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -30,11 +32,62 @@ struct SampleCount {
   }
 };
 
+// The largest number of something, and the place of the sample that has it.
+struct LargestCount {
+  int64_t number = -1;
+  std::string place;
+
+  void add(int64_t other, const std::string& at) {
+    place = other > number ? at : place;
+    number = std::max(number, other);
+  }
+};
+
 struct ShardCounts {
   SampleCount unlabeled;  // dropped: no label to train on
   SampleCount dropped;    // over-long
   SampleCount cut;
   SampleCount split;
+  SampleCount bad;  // dropped with `bad_samples`: "skip"; `first` is its place and what is wrong
+  LargestCount length;  // tokens of a row
+  LargestCount id;      // of a token
+
+  void add(const ShardCounts& more) {
+    unlabeled.add(more.unlabeled);
+    dropped.add(more.dropped);
+    cut.add(more.cut);
+    split.add(more.split);
+    bad.add(more.bad);
+    length.add(more.length.number, more.length.place);
+    id.add(more.id.number, more.id.place);
+  }
+};
+
+// What is wrong with samples of a shard. Such a shard is never stored.
+struct ShardProblems {
+  static constexpr size_t kMostKept = 20;  // messages
+
+  int64_t num_bad = 0;
+  std::vector<Error> bad;  // the first ones, with their places
+  std::map<std::string, SampleCount> unknown_keys;
+
+  bool is_empty() const { return num_bad == 0 && unknown_keys.empty(); }
+  void add(const Error& error) {
+    if (num_bad++ < static_cast<int64_t>(kMostKept)) {
+      bad.push_back(error);
+    }
+  }
+  void add(const ShardProblems& more) {
+    num_bad += more.num_bad;
+    for (const Error& error : more.bad) {
+      if (bad.size() < kMostKept) {
+        bad.push_back(error);
+      }
+    }
+    for (const auto& [key, count] : more.unknown_keys) {
+      unknown_keys[key].add(count);
+    }
+  }
 };
 
 // A row is the tokens of a sample; in format `preference` two rows are a sample, chosen first.
@@ -43,6 +96,7 @@ struct TokenShard {
   std::vector<MarkedToken> tokens;
   std::vector<uint32_t> bytes;  // [tokens] see EncodedText; empty if they are not kept
   ShardCounts counts;
+  ShardProblems problems;
 };
 
 // What names a data set in the cache: 128 bits.

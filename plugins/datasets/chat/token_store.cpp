@@ -86,25 +86,29 @@ class FileLock {
 void build(const Host& host,
            const std::string& folder,
            const ShardKey& key,
-           size_t num_shards,
-           const MakeShard& make) {
+           const ShardSource& source) {
   const std::string building = folder + ".incomplete";
   make_folder(building);
+  source.begin(building);
   size_t kept = 0;
-  for (size_t i = 0; i < num_shards; ++i) {
+  for (size_t i = 0; i < source.num_shards; ++i) {
     const std::string path = shard_path(building, i);
     std::string why;
     if (read_shard(path, key, why)) {
       ++kept;
       continue;
     }
-    write_shard(path, key, make(i));
+    const TokenShard shard = source.make(i);
+    if (shard.problems.is_empty()) {
+      write_shard(path, key, shard);
+    }
   }
+  source.end();
   if (kept > 0) {
     host.log_info("continued an interrupted build of chats: ",
                   kept,
                   " of ",
-                  num_shards,
+                  source.num_shards,
                   " shards existed in ",
                   building);
   }
@@ -117,30 +121,31 @@ void build(const Host& host,
 
 }  // namespace
 
-TokenStore TokenStore::in_memory(size_t num_shards, const MakeShard& make) {
+TokenStore TokenStore::in_memory(const ShardSource& source) {
   TokenStore store;
-  for (size_t i = 0; i < num_shards; ++i) {
-    store.add(make(i), nullptr);
+  for (size_t i = 0; i < source.num_shards; ++i) {
+    store.add(source.make(i), nullptr);
   }
+  source.end();
   return store;
 }
 
 TokenStore TokenStore::in_folder(const Host& host,
                                  const std::string& folder,
                                  const ShardKey& key,
-                                 size_t num_shards,
-                                 const MakeShard& make) {
+                                 const ShardSource& source) {
   const std::string own = folder + "/" + name_of(key);
   std::error_code ignored;
   if (!fs::is_directory(own, ignored)) {
     make_folder(folder);
     const FileLock lock(host, own + ".lock");
     if (!fs::is_directory(own, ignored)) {  // nobody built it in the meantime
-      build(host, own, key, num_shards, make);
+      build(host, own, key, source);
     }
   }
   TokenStore store;
-  for (size_t i = 0; i < num_shards; ++i) {
+  store.folder_ = own;
+  for (size_t i = 0; i < source.num_shards; ++i) {
     const std::string path = shard_path(own, i);
     auto file = std::make_unique<StableFile>(path, "chat");
     std::string why;

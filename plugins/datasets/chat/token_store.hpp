@@ -24,10 +24,20 @@ namespace tenon {
 // Returns shard number i. It is called in ascending order, by one thread.
 using MakeShard = std::function<TokenShard(size_t i)>;
 
+// How shards are made. A shard with problems is not stored.
+struct ShardSource {
+  size_t num_shards = 0;
+  MakeShard make;
+  // Called before shards of a folder are made.
+  std::function<void(const std::string& folder)> begin;
+  // Called after all are made; throws if some had problems.
+  std::function<void()> end;
+};
+
 class TokenStore {
  public:
   // Makes all shards and keeps them in memory.
-  static TokenStore in_memory(size_t num_shards, const MakeShard& make);
+  static TokenStore in_memory(const ShardSource& source);
   // Opens the shards of `key` in the folder, after building those that are missing.
   //
   // Errors   chat.cache: the folder cannot be written; chat.bad_shard: a shard is corrupt, or was
@@ -35,8 +45,7 @@ class TokenStore {
   static TokenStore in_folder(const Host& host,
                               const std::string& folder,
                               const ShardKey& key,
-                              size_t num_shards,
-                              const MakeShard& make);
+                              const ShardSource& source);
 
   size_t num_rows() const { return num_rows_; }
   // Number of tokens of a row.
@@ -47,6 +56,8 @@ class TokenStore {
   // Threads  [any]
   void read(size_t row, std::vector<MarkedToken>& out, std::vector<uint32_t>* bytes) const;
 
+  // The folder of the shards; "" in memory.
+  const std::string& folder() const { return folder_; }
   size_t num_shards() const { return shards_.size(); }
   size_t rows_of_shard(size_t i) const { return shards_[i].shard.ends.size(); }
   const ShardCounts& counts_of_shard(size_t i) const { return shards_[i].shard.counts; }
@@ -63,6 +74,7 @@ class TokenStore {
   void add(TokenShard shard, std::unique_ptr<StableFile> file);
   const Stored& shard_of(size_t row) const;
 
+  std::string folder_;
   std::vector<Stored> shards_;
   size_t num_rows_ = 0;
 };

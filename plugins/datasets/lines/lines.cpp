@@ -18,6 +18,8 @@
 #include <string_view>
 #include <vector>
 
+#include "../plain_text.hpp"
+#include "../special_text.hpp"
 #include "../text_part.hpp"
 
 namespace {
@@ -28,6 +30,7 @@ struct LinesOptions : TextPart {
   std::string path;
   tenon::ComponentOption tokenizer;
   Unit unit = Unit::kLine;
+  tenon::SpecialTokens special_tokens = tenon::SpecialTokens::kError;
   bool label_bytes = false;
 };
 
@@ -72,6 +75,7 @@ class Lines : public tenon::MapDataset {
         .doc("tokenizer of the text");
     binder.choice("unit", &Options::unit, {{"line", Unit::kLine}, {"paragraph", Unit::kParagraph}})
         .doc("text of a sample: a line, or the lines between empty lines");
+    tenon::bind_special_tokens(binder, "in the file");
     binder.field("label_bytes", &Options::label_bytes)
         .doc("also give `label_bytes`, the bytes of text of each label; for bits_per_byte");
     bind_text_part(binder, "samples");
@@ -87,6 +91,9 @@ class Lines : public tenon::MapDataset {
     std::string text(static_cast<size_t>(file.size()), '\0');
     file.read(0, text.size(), text.data());
     file.check_unchanged(0);
+    tenon::check_plain_text("lines", file.path(), text);
+    recognizes_ =
+        tenon::recognizes_special_tokens(options_.special_tokens, tokenizer_, text, file.path());
     tokenize(text);
     const auto num_all = static_cast<int64_t>(begins_.size());
     first_ = options_.first(num_all);
@@ -159,8 +166,9 @@ class Lines : public tenon::MapDataset {
   void tokenize(std::string_view text) {
     for (const std::string_view unit : units_of(text, options_.unit)) {
       std::vector<uint32_t> bytes;
-      const std::vector<int32_t> ids =
-          options_.label_bytes ? encode_with_bytes(unit, bytes) : tokenizer_.encode(unit);
+      const std::vector<int32_t> ids = options_.label_bytes || recognizes_
+                                           ? encode_with_bytes(unit, bytes)
+                                           : tokenizer_.encode(unit);
       if (ids.size() < 2) {
         continue;
       }
@@ -183,7 +191,7 @@ class Lines : public tenon::MapDataset {
     }
     std::vector<int32_t> ids;
     int64_t begin = 0;
-    for (const tenon::Token& token : tokenizer_.encode_pieces({{unit, false}})) {
+    for (const tenon::Token& token : tokenizer_.encode_pieces({{unit, recognizes_}})) {
       if (!ids.empty()) {
         bytes.push_back(static_cast<uint32_t>(token.begin - begin));
         begin = token.begin;
@@ -213,6 +221,7 @@ class Lines : public tenon::MapDataset {
   std::vector<uint32_t> bytes_;   // of the text of each id, with label_bytes
   std::vector<size_t> begins_;    // by sample: its first id
   std::vector<int32_t> lengths_;  // by sample: positions, one less than ids
+  bool recognizes_ = false;       // special tokens
   int64_t first_ = 0;
   int64_t num_samples_ = 0;
   uint32_t input_ids_ = 0;

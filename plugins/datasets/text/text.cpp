@@ -12,11 +12,14 @@
 #include <tenon/cpp/stable_file.hpp>
 #include <tenon/cpp/tokenizer.hpp>
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "../plain_text.hpp"
+#include "../special_text.hpp"
 #include "../text_part.hpp"
 
 namespace {
@@ -26,6 +29,7 @@ struct TextOptions : TextPart {
   tenon::ComponentOption tokenizer;
   int64_t sequence_length = 128;
   std::optional<int64_t> stride;
+  tenon::SpecialTokens special_tokens = tenon::SpecialTokens::kError;
   bool label_bytes = false;
 };
 
@@ -49,6 +53,7 @@ class Text : public tenon::MapDataset {
         .doc(
             "tokens between the starts of consecutive samples; null: sequence_length, without "
             "overlap");
+    tenon::bind_special_tokens(binder, "in the file");
     binder.field("label_bytes", &Options::label_bytes)
         .doc("also give `label_bytes`, the bytes of text of each label; for bits_per_byte");
     bind_text_part(binder, "tokens");
@@ -66,6 +71,9 @@ class Text : public tenon::MapDataset {
     if (file_->size() == 0) {
       TENON_FAIL(TENON_INVALID, "text.empty", file_->path(), " is empty");
     }
+    std::string start(std::min<size_t>(static_cast<size_t>(file_->size()), 8), '\0');
+    file_->read(0, start.size(), start.data());
+    tenon::check_plain_text("text", file_->path(), start);
     bytes_per_token_ = tokenizer_.describe().bytes_per_token;
     int64_t num_tokens = 0;
     if (bytes_per_token_ > 0) {
@@ -136,7 +144,9 @@ class Text : public tenon::MapDataset {
   // A token stands for the text from its first byte to that of the next token. So the bytes of all
   // tokens add up to the text, whatever a tokenizer drops or splits.
   void encode(const std::string& text) {
-    if (!options_.label_bytes) {
+    const bool recognizes =
+        tenon::recognizes_special_tokens(options_.special_tokens, tokenizer_, text, file_->path());
+    if (!options_.label_bytes && !recognizes) {
       ids_ = tokenizer_.encode(text);
       return;
     }
@@ -147,7 +157,7 @@ class Text : public tenon::MapDataset {
                  "`label_bytes` to false, or use another tokenizer");
     }
     int64_t begin = 0;
-    for (const tenon::Token& token : tokenizer_.encode_pieces({{text, false}})) {
+    for (const tenon::Token& token : tokenizer_.encode_pieces({{text, recognizes}})) {
       if (!ids_.empty()) {
         bytes_.push_back(static_cast<uint32_t>(token.begin - begin));
         begin = token.begin;
