@@ -7,6 +7,8 @@
 #include "host/error/error.hpp"
 #include "host/text/nearest_name.hpp"
 
+#include <array>
+#include <string>
 #include <vector>
 
 namespace tenon {
@@ -27,6 +29,11 @@ std::string hint_for(std::string_view id) {
   std::vector<std::string> ids;
   for (const ErrorEntry& entry : all_errors()) {
     ids.emplace_back(entry.id);
+  }
+  for (const std::string& known : ids) {  // written without its area
+    if (known.ends_with("." + std::string(id))) {
+      return did_you_mean(known, std::array{known});
+    }
   }
   const std::string hint = did_you_mean(id, ids);
   return hint.empty() ? "--explain all lists the ids of this program; a plugin may add "

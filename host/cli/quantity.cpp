@@ -51,7 +51,11 @@ double quantity(std::string_view option,
 }  // namespace
 
 double read_bytes(std::string_view option, const std::string& text) {
-  return quantity(option, text, kByteUnits, "a number of bytes above 0, as in 80GiB or 50e9");
+  return quantity(option,
+                  text,
+                  kByteUnits,
+                  "a number of bytes above 0, plain or with one of the units B, kB, MB, GB, TB, "
+                  "KiB, MiB, GiB and TiB, as in 80GiB or 50e9");
 }
 
 std::int64_t read_whole_bytes(std::string_view option,

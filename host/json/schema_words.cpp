@@ -9,10 +9,34 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <cctype>
 #include <cstdint>
+#include <string>
+#include <string_view>
 
 namespace tenon {
 namespace {
+
+// "auto, cpu, cuda, cuda:N" for "^(auto|cpu|cuda(:[0-9]{1,3})?)$": a list of words, the last of
+// which may have a number. "" for any other regular expression.
+std::string words_of_pattern(std::string regex) {
+  constexpr std::string_view kNumbered = "(:[0-9]{1,3})?)$";
+  const bool is_numbered = regex.ends_with(kNumbered);
+  if (!regex.starts_with("^(") || !(is_numbered || regex.ends_with(")$"))) {
+    return "";
+  }
+  regex = regex.substr(2, regex.size() - 2 - (is_numbered ? kNumbered.size() : 2));
+  const bool has_only_words = std::ranges::all_of(
+      regex, [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '|'; });
+  if (!has_only_words || regex.find('|') == std::string::npos) {
+    return "";
+  }
+  std::string words;
+  for (const char c : regex) {
+    words += c == '|' ? std::string(", ") : std::string(1, c);
+  }
+  return is_numbered ? words + ", " + regex.substr(regex.rfind('|') + 1) + ":N" : words;
+}
 
 using nlohmann::json;
 
@@ -180,7 +204,9 @@ std::string expected_words(const json& schema) {
   }
   if (const json* const pattern = find_keyword(schema, "pattern");
       pattern != nullptr && pattern->is_string()) {
-    text += " matching " + pattern->get<std::string>();
+    const std::string regex = pattern->get<std::string>();
+    const std::string words = words_of_pattern(regex);
+    text += words.empty() ? " matching " + regex : ": " + words;
   }
   return text + (allows_null_too(type) ? ", or null" : "");
 }

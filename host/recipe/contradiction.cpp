@@ -563,12 +563,11 @@ class Rules : RuleContext {
 
   // True if a misspelled run length is already reported as an unknown key.
   bool explains_missing_horizon() const {
-    constexpr std::array kHorizons = {
-        "\"steps\"", "\"epochs\"", "\"windows\"", "\"tokens\"", "\"minutes\""};
+    constexpr std::array kHorizons = {"steps\"", "epochs\"", "windows\"", "tokens\"", "minutes\""};
     return std::ranges::any_of(problems_.kept(), [&](const Problem& problem) {
       return problem.id == "recipe.unknown_key" && problem.pointer.starts_with("/train/") &&
              std::ranges::any_of(kHorizons, [&problem](const char* name) {
-               return problem.hint.find(name) != std::string::npos;
+               return (problem.hint + problem.note).find(name) != std::string::npos;
              });
     });
   }

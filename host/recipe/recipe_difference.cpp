@@ -58,19 +58,35 @@ const ResumeRule& rule_of(const std::string& pointer) {
   return *best;
 }
 
-// The value as JSON for a message, cut to at most 100 bytes.
-std::string brief(const json& value) {
-  constexpr std::size_t kMost = 100;
-  std::string text = value.dump(-1, ' ', false, json::error_handler_t::replace);
-  if (text.size() > kMost) {
-    std::size_t end = kMost;
-    while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0U) == 0x80U) {
-      --end;  // do not cut within a character
-    }
-    text.resize(end);
-    text += "...";
+std::string json_line(const json& value) {
+  return value.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+// Moves an index to the left until it is not within a character.
+std::size_t at_character(const std::string& text, std::size_t index) {
+  while (index > 0 && index < text.size() &&
+         (static_cast<unsigned char>(text[index]) & 0xc0U) == 0x80U) {
+    --index;
   }
-  return text;
+  return index;
+}
+
+// The value as JSON for a message: at most 100 bytes, from shortly before the first difference from
+// `other`.
+std::string brief(const json& value, const json* other) {
+  constexpr std::size_t kMost = 100;
+  constexpr std::size_t kBefore = 40;
+  const std::string text = json_line(value);
+  std::size_t same = 0;
+  if (other != nullptr) {
+    const std::string of_other = json_line(*other);
+    same = static_cast<std::size_t>(std::ranges::mismatch(text, of_other).in1 - text.begin());
+  }
+  const std::size_t first =
+      text.size() <= kMost || same <= kBefore ? 0 : at_character(text, same - kBefore);
+  const std::size_t last = at_character(text, std::min(text.size(), first + kMost));
+  return (first > 0 ? "..." : "") + text.substr(first, last - first) +
+         (last < text.size() ? "..." : "");
 }
 
 // One path, or a list of paths.
@@ -199,10 +215,12 @@ class Difference {
     if (are_both && have_equal_values(*before, *now)) {
       return;
     }
-    RecipeChange change{.pointer = pointer,
-                        .before = before != nullptr ? brief(without_marks(*before)) : "",
-                        .now = now != nullptr ? brief(without_marks(*now)) : ""};
-    if (are_both && without_marks(*before) == without_marks(*now)) {
+    RecipeChange change{.pointer = pointer, .before = "", .now = ""};
+    const json was = before != nullptr ? json(without_marks(*before)) : json();
+    const json is = now != nullptr ? json(without_marks(*now)) : json();
+    change.before = before != nullptr ? brief(was, are_both ? &is : nullptr) : "";
+    change.now = now != nullptr ? brief(is, are_both ? &was : nullptr) : "";
+    if (are_both && was == is) {
       change.now += " with another value";
     }
     classify(before, now, change);

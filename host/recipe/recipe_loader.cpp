@@ -14,6 +14,7 @@
 #include "host/recipe/component_sites.hpp"
 #include "host/recipe/contradiction.hpp"
 #include "host/recipe/eval_sites.hpp"
+#include "host/recipe/foreign_keys.hpp"
 #include "host/recipe/old_names.hpp"
 #include "host/recipe/recipe_build.hpp"
 #include "host/recipe/recipe_schema.hpp"
@@ -62,6 +63,7 @@ void add_nested_components(const json& value, const std::string& pointer, Draft&
 }
 
 [[noreturn]] void throw_problems(Draft& draft) {
+  point_to_own_keys(draft.problems);
   show_as_written(draft.problems, draft.root, draft.strings);
   throw RecipeErrors(draft.request.path, draft.problems);
 }
@@ -190,6 +192,7 @@ RecipeDraft read_recipe(const RecipeRequest& request) {
     check_schema(node, dataset_schema(), site.pointer, draft.places, draft.problems);
   }
   throw_if_full(draft);
+  point_to_own_keys(draft.problems);
   apply_defaults(draft.root, recipe_schema(), "", draft.places);
   for (const EvalSite& site : eval_sites(draft.root)) {
     json& node = *find_at(draft.root, site.pointer);

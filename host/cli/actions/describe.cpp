@@ -14,7 +14,9 @@
 #include <algorithm>
 #include <array>
 #include <sstream>
+#include <string>
 #include <string_view>
+#include <vector>
 
 namespace tenon {
 namespace {
@@ -68,6 +70,10 @@ void read_describe(const GivenOptions& given, CommandLine& line) {
     return;
   }
   const std::size_t colon = text.find(':');
+  if (colon == std::string::npos && find_kind(text) != nullptr) {
+    line.describe_kind = text;  // lists its types
+    return;
+  }
   if (colon == std::string::npos || colon == 0 || colon + 1 == text.size()) {
     fail_value("describe", text, "KIND:TYPE, as in loss:mse");
   }
@@ -82,6 +88,14 @@ ExitCode run_describe(const CommandLine& line, const Invocation& /*invocation*/)
     return ExitCode::kDone;
   }
   PluginRegistry registry(plugin_setup(line, Vetting::kOnDemand));
+  if (line.describe_type.empty()) {
+    const std::vector<std::string> types = registry.types_of(line.describe_kind);
+    fail_usage("--describe " + line.describe_kind + " needs a type: " +
+               (types.empty() ? "no plugin has one in " + registry.describe_folders()
+                              : "one of " + joined(types)) +
+               "; as in --describe " + line.describe_kind + ":" +
+               (types.empty() ? "TYPE" : types.front()));
+  }
   const LoadedComponent& component = warning_of_refused(registry, [&]() -> const LoadedComponent& {
     return component_to_describe(registry, line.describe_kind, line.describe_type);
   });

@@ -79,4 +79,8 @@ TEST_CASE("an id that is not there is answered with the nearest ones", "[cli]") 
   CHECK_THAT(failure("# Errors"), contains_text("there is no error"));
 }
 
+TEST_CASE("an id without its area is answered with the whole id", "[cli]") {
+  CHECK_THAT(failure("unknown_key"), contains_text("did you mean \"recipe.unknown_key\"?"));
+}
+
 }  // namespace tenon

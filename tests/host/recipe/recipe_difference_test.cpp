@@ -345,4 +345,16 @@ TEST_CASE("a text of many variables is matched as a whole", "[recipe]") {
   CHECK(outline(now, with("s3://${ENV:B}:${ENV:A}@b")) == "free /sinks/0/options/uri");
 }
 
+TEST_CASE("a long value is shown around its first difference", "[recipe]") {
+  const auto with_path = [](const std::string& end) {
+    return R"({"data": {"train": {"options": {"note": ")" + std::string(300, 'a') + end +
+           R"("}}}})";
+  };
+  const auto found = changes(with_path("after"), with_path("before"));
+  REQUIRE(found.size() == 1);
+  CHECK_THAT(found[0].before, contains_text("aaabefore\"") && contains_text("..."));
+  CHECK_THAT(found[0].now, contains_text("aaaafter\""));
+  CHECK(found[0].before.size() < 120);
+}
+
 }  // namespace tenon

@@ -828,4 +828,15 @@ TEST_CASE("needs of plugins have a form", "[recipe]") {
   CHECK(recipe.needs.at(0).pointer == "/plugins/need/0");
 }
 
+TEST_CASE("keys of other trainers point to the keys that set the same thing", "[recipe]") {
+  const auto report = [](const std::string& key) { return report_of(kSmallRecipe, {key}); };
+  CHECK_THAT(report("train.max_steps=5"),
+             contains_text("what other trainers call max_steps is \"train.steps\""));
+  CHECK_THAT(report("train.bf16=true"), contains_text("\"train.precision\": \"bf16_autocast\""));
+  CHECK_THAT(report("per_device_train_batch_size=8"), contains_text("is \"data.batch_size\""));
+  CHECK_THAT(report("optimizer.options.learning_rate=0.1"),
+             contains_text("is \"optimizer.options.lr\""));
+  CHECK_THAT(report("device=gpu"), contains_text("auto, cpu, cuda, cuda:N"));
+}
+
 }  // namespace tenon

@@ -28,6 +28,9 @@ TEST_CASE("what is to be described has a kind and a type", "[cli]") {
           "usage.bad_option: --describe: expected KIND:TYPE, as in loss:mse, found \"" + text +
               "\"");
   }
+  const CommandLine kind = parse_command_line({"--describe", "loss"});  // lists its types
+  CHECK(kind.describe_kind == "loss");
+  CHECK(kind.describe_type.empty());
   CHECK(usage_failure({"--describe", "los:mse"}) ==
         "usage.bad_option: --describe: there is no kind \"los\"; did you mean \"loss\"?");
   CHECK_THAT(usage_failure({"--describe", "quux:mse"}),
