@@ -36,12 +36,14 @@ struct NewPluginRequest {
 struct CommandLine {
   const Action* action = nullptr;
   std::string recipe = {};
+  bool is_recipe_of_run = false;  // written by a run, perhaps of an earlier release
   std::vector<std::string> plugin_dirs = {};
   std::vector<std::string> sets = {};
   std::string run_dir = {};  // "" if not given
   ResumeRequest resume = {};
-  std::string describe_kind = {};               // "" for the recipe's keys
-  std::string describe_type = {};               // a type, or "plugin-id/type"
+  std::string which = {};          // parameters to evaluate: "best", "last"; "": the best if kept
+  std::string describe_kind = {};  // "" for the recipe's keys
+  std::string describe_type = {};  // a type, or "plugin-id/type"
   std::vector<std::string> describe_keys = {};  // keys of the recipe; empty for all
   std::string checked_plugin = {};              // file to check
   std::string check_name = {};                  // a check, or a group of them; "" for all

@@ -4,7 +4,9 @@
 #include "host/cli/usage_error.hpp"
 #include "host/error/error.hpp"
 
+#include <filesystem>
 #include <string>
+#include <system_error>
 #include <vector>
 
 namespace tenon {
@@ -33,7 +35,28 @@ std::string device_setting(const std::string& name) {
   return "device=" + in_quotes(name);
 }
 
+// Returns the recipe of the run that a command line names: that of --run-dir, else of --resume; ""
+// if there is none.
+std::string recipe_of_run(const CommandLine& line) {
+  for (const std::string& run : {line.run_dir, line.resume.path}) {
+    std::error_code ignored;
+    const std::string file = run + "/recipe.json";
+    if (!run.empty() && std::filesystem::is_regular_file(file, ignored)) {
+      return file;
+    }
+  }
+  return "";
+}
+
 }  // namespace
+
+std::string read_which(const GivenOptions& given) {
+  const std::string word = given.value_of("which");
+  if (!word.empty() && word != "best" && word != "last") {
+    fail_word("which", word, {"best", "last"});
+  }
+  return word;
+}
 
 void read_plugin_options(const GivenOptions& given, CommandLine& line) {
   line.plugin_dirs = given.values_of("plugin-dir");
@@ -55,7 +78,13 @@ void read_recipe_options(const GivenOptions& given, CommandLine& line) {
     line.sets.push_back(device_setting(given.value_of("device")));
   }
   if (line.recipe.empty()) {
-    throw Error("usage.missing_recipe", "no recipe is given; name one: --recipe FILE");
+    line.recipe = recipe_of_run(line);
+    line.is_recipe_of_run = !line.recipe.empty();
+  }
+  if (line.recipe.empty()) {
+    throw Error("usage.missing_recipe",
+                "no recipe is given; name one: --recipe FILE, or name a run "
+                "that has one: --run-dir RUN");
   }
 }
 

@@ -9,6 +9,7 @@
 #include "host/cli/option.hpp"
 
 #include <array>
+#include <string>
 
 namespace tenon {
 
@@ -31,6 +32,13 @@ inline constexpr Option kDeviceOption{
     "overrides the recipe's device",
     Repeat::kNo,
     "auto cpu cuda"};
+inline constexpr Option kWhichOption{
+    "which",
+    "best|last",
+    "parameters to read: of the best evaluation so far, which eval.keep_best\n"
+    "keeps, or of the last step; default best if the checkpoint keeps it",
+    Repeat::kNo,
+    "best last"};
 inline constexpr Option kQuietOption{"quiet", "", "print only warnings and errors"};
 inline constexpr Option kLogLevelOption{
     "log-level",
@@ -53,6 +61,9 @@ inline constexpr Option kAllowWritableOption{
 // --json.
 void read_plugin_options(const GivenOptions& given, CommandLine& line);
 
+// Returns the value of --which; "" if it is not given.
+std::string read_which(const GivenOptions& given);
+
 // The options of an action that checks a recipe and nothing else.
 inline constexpr std::array kRecipeOptions = {kRecipeOption,
                                               kPluginDirOption,
@@ -63,9 +74,10 @@ inline constexpr std::array kRecipeOptions = {kRecipeOption,
                                               kTrustOption,
                                               kAllowWritableOption};
 
-// Reads --recipe, --set and --device, and the options of read_plugin_options().
+// Reads --recipe, --set and --device, and the options of read_plugin_options(). Without --recipe,
+// the recipe is that of the run folder that --run-dir or --resume names; these are read before.
 //
-// Errors   usage.missing_recipe if --recipe is missing
+// Errors   usage.missing_recipe if there is no recipe
 void read_recipe_options(const GivenOptions& given, CommandLine& line);
 
 }  // namespace tenon

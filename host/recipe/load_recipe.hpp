@@ -49,6 +49,11 @@ struct LoadRename {
   }
 };
 
+// Which parameters of a checkpoint are read: those of the best evaluation so far, which
+// eval.keep_best keeps, or those of the last step. kAuto: the best where only parameters and tables
+// are read and a best is kept, otherwise the last.
+enum class WhichParameters { kAuto, kBest, kLast };
+
 // Tensor names in files other than checkpoints. kAuto: the layout "hf" if the model's plugin knows
 // it.
 enum class LoadLayout { kAuto, kOwn, kHf };
@@ -65,6 +70,7 @@ struct LoadRecipe {
   std::vector<std::string> exclude;        // patterns of names in this run to skip
   std::vector<LoadRename> rename;          // the first that matches applies
   bool is_strict = true;
+  WhichParameters which = WhichParameters::kAuto;
   LoadLayout layout = LoadLayout::kAuto;
   Schedule every = {};  // never: load at the start only
 
@@ -100,6 +106,14 @@ struct LoadRecipe {
         .doc(
             "fail on missing, unexpected or misshaped tensors; if false, load what fits and log "
             "the rest");
+    s.choice("which",
+             &LoadRecipe::which,
+             {{nullptr, WhichParameters::kAuto},
+              {"best", WhichParameters::kBest},
+              {"last", WhichParameters::kLast}})
+        .doc(
+            "parameters of a checkpoint: of the best evaluation (eval.keep_best) or the last step; "
+            "null: best if kept, last with \"optimizer\" or \"data\"");
     s.choice("layout",
              &LoadRecipe::layout,
              {{nullptr, LoadLayout::kAuto}, {"own", LoadLayout::kOwn}, {"hf", LoadLayout::kHf}})

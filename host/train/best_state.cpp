@@ -67,6 +67,8 @@ void BestState::snapshot(StateTree& tree, const std::string& prefix) const {
   if (kept_.has_value()) {
     tree.put_int(state_path(prefix, "step"), static_cast<int64_t>(kept_->step));
     tree.put_double(state_path(prefix, "value"), kept_->value);
+    tree.put_bytes(state_path(prefix, "metric"), recipe_.metric);
+    tree.put_int(state_path(prefix, "is_max"), recipe_.is_max ? 1 : 0);
     put_below(state_path(prefix, "kept"), tree_, tree);
   }
 }
@@ -78,6 +80,13 @@ void BestState::load(const StateTree& tree, const std::string& prefix) {
   tree_ = StateTree(StateTree::Copies::kOnHost);
   // The saved run may not have kept a best evaluation.
   if (!tree.has_subtree(prefix) || tree.get_int(state_path(prefix, "has")) == 0) {
+    return;
+  }
+  // Values of another metric cannot be compared. Earlier releases did not save the metric.
+  const std::string metric = state_path(prefix, "metric");
+  if (tree.find(metric) != nullptr &&
+      (tree.get_bytes(metric) != recipe_.metric ||
+       (tree.get_int(state_path(prefix, "is_max")) != 0) != recipe_.is_max)) {
     return;
   }
   for (const auto& [name, part] : parts_) {

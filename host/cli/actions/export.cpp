@@ -21,6 +21,7 @@ namespace {
 constexpr std::array kExportOptions = {
     Option{"run-dir", "DIR", "run folder; its newest checkpoint is exported"},
     Option{"from", "DIR", "checkpoint to export, instead of --run-dir"},
+    kWhichOption,
     Option{"dtype",
            "DTYPE",
            "bf16, f16, f32 or f64; default: the dtype of training",
@@ -52,6 +53,7 @@ void read_export(const GivenOptions& given, CommandLine& line) {
   request.to = values.back();
   request.run_dir = line.run_dir;
   request.from = given.value_of("from");
+  request.which = read_which(given);
   request.dtype = given.value_of("dtype");
   check_word("export", request.format, {"hf", "torch", "peft"});
   request.merges = given.has("merge");

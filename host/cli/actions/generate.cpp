@@ -16,6 +16,7 @@
 #include "host/tensor/stop_flag.hpp"
 #include "host/train/generate/chat_session.hpp"
 #include "host/train/pretrained/newest_checkpoint.hpp"
+#include "host/train/pretrained/saved_model.hpp"
 #include "host/train/run/text_model.hpp"
 
 #include <array>
@@ -41,6 +42,7 @@ constexpr std::array kGenerateOptions = {
     Option{"chat-template", "FILE", "with --chat: template, instead of the tokenizer's"},
     Option{"run-dir", "DIR", "run folder; the weights and the recipe of its newest checkpoint"},
     Option{"from", "DIR", "checkpoint to use, instead of --run-dir"},
+    kWhichOption,
     Option{"recipe", "FILE", "recipe, instead of the checkpoint's; required with --import"},
     Option{"import", "hf DIR", "weights of a Hugging Face folder, instead of a checkpoint"},
     Option{"max-tokens", "N", "largest number of new tokens; default 256"},
@@ -108,6 +110,7 @@ void read_source(const GivenOptions& given, CommandLine& line) {
   GenerateRequest& request = line.generate;
   request.run_dir = given.value_of("run-dir");
   request.from = given.value_of("from");
+  request.which = read_which(given);
   if (given.has("import")) {
     const std::vector<std::string> values = given.values_of("import");
     if (values.front() != "hf") {
@@ -126,6 +129,9 @@ void read_source(const GivenOptions& given, CommandLine& line) {
     fail_usage(
         "--run-dir, --from and --import contradict each other with --generate: each names weights; "
         "give one of them");
+  }
+  if (!request.weights.format.empty() && !request.which.empty()) {
+    fail_usage("--which has no effect with --import: a Hugging Face folder has one model");
   }
   if (!request.weights.format.empty() && !given.has("recipe")) {
     fail_usage("--import needs the recipe of the model: --recipe FILE");
@@ -258,7 +264,11 @@ void continue_from_checkpoint(const CommandLine& line, const Invocation& invocat
                          registry,
                          [&](const CheckpointReader& reader, const Recipe& recipe) {
                            TextModel model(recipe, registry, gpu, TextModel::Weights::kOfRun);
-                           from_checkpoint([&] { model.load(reader); });
+                           const SavedModel saved = from_checkpoint(
+                               [&] { return model.load(reader, which_parameters(request.which)); });
+                           if (saved.best.has_value() && !line.is_quiet) {
+                             log_info("the model is of " + saved.text);
+                           }
                            continue_text(model, line);
                            return std::string();
                          });

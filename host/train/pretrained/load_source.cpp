@@ -9,6 +9,7 @@
 #include "host/json/bounded_json.hpp"
 #include "host/log/log.hpp"
 #include "host/text/formatted.hpp"
+#include "host/train/pretrained/saved_model.hpp"
 #include "host/train/resume/resume_candidates.hpp"
 #include "host/train/run_state/run_state_names.hpp"
 #include "host/train/weights/peft_layout.hpp"
@@ -189,6 +190,20 @@ LoadedSource LoadSearch::open(const Place& place) {
                           source.address,
                           version,
                           kRunStateVersion));
+  }
+  const bool goes_on = load_.has_optimizer || load_.has_data;
+  if (load_.which == WhichParameters::kBest && goes_on) {
+    throw Error("recipe.contradiction",
+                load_.pointer +
+                    "/which: \"best\" has no optimizer state and no data position, which belong to "
+                    "the last step; set it to \"last\", or load only parameters and tables");
+  }
+  const bool is_auto = load_.which == WhichParameters::kAuto;
+  SavedModel model =
+      saved_model(reader, *source.state, is_auto && goes_on ? WhichParameters::kLast : load_.which);
+  source.state = std::move(model.state);
+  if (model.best.has_value()) {
+    source.note = formatted("step {}, the best so far", model.step);
   }
   source.tensors = tensors_of(*source.state);
   return source;

@@ -26,6 +26,7 @@ namespace tenon {
 // An open source. Its tensors are read on demand.
 struct LoadedSource {
   std::string address;
+  std::string note = {};  // about the step of the parameters; "" if it is that of the checkpoint
   // Parameters and saved buffers, by their names in the source.
   std::map<std::string, std::shared_ptr<const TensorSource>> tensors;
   std::optional<StateTree> state;     // of a checkpoint, for this rank

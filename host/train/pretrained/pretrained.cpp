@@ -194,7 +194,8 @@ Load Pretrained::make(const LoadRecipe& load, Opened& opened, const LoadTargets&
                 " does not fit the model; loading the parts that fit:" + lines);
   }
   return {.address = opened.source.address,
-          .text = plan_text(opened.plan, num_rows),
+          .text = plan_text(opened.plan, num_rows) +
+                  (opened.source.note.empty() ? "" : " of " + opened.source.note),
           .position = opened.plan.has_data ? std::move(opened.source.state) : std::nullopt};
 }
 

@@ -17,6 +17,7 @@
 #include "host/train/components/recipe_parametrizations.hpp"
 #include "host/train/pretrained/newest_checkpoint.hpp"
 #include "host/train/pretrained/saved_evaluation_values.hpp"
+#include "host/train/pretrained/saved_model.hpp"
 #include "host/train/pretrained/tokenizer_files.hpp"
 #include "host/train/resume/checkpoint_storage.hpp"
 #include "host/train/resume/last_step.hpp"
@@ -52,17 +53,19 @@ std::optional<at::ScalarType> wanted_dtype(const std::string& name) {
 
 // What weights are read with.
 struct Surroundings {
-  const tenon_mesh& mesh;    // of calls to parametrizations
-  WeightConversion convert;  // from values of training to those of evaluation
+  const StateTree& state;      // the model of the checkpoint
+  const std::string& address;  // of the checkpoint
+  const tenon_mesh& mesh;      // of calls to parametrizations
+  WeightConversion convert;    // from values of training to those of evaluation
   std::function<void(WeightPlaces& places)> add_files;  // to those of a layout
 };
 
-SavedWeights saved_weights(const CheckpointReader& reader,
-                           const std::vector<Weight>& weights,
+SavedWeights saved_weights(const std::vector<Weight>& weights,
                            const WeightsExport& request,
                            const Surroundings& around) {
-  SavedWeights saved =
-      from_checkpoint([&] { return SavedWeights(reader, weights, wanted_dtype(request.dtype)); });
+  SavedWeights saved = from_checkpoint([&] {
+    return SavedWeights(around.state, around.address, weights, wanted_dtype(request.dtype));
+  });
   saved.convert_by(around.convert);
   return saved;
 }
@@ -83,16 +86,16 @@ ExecBase exec_on_cpu(const tenon_mesh& mesh) {
 }
 
 // Returns the weights of a checkpoint: effective ones if the request merges, else the stored ones.
-std::unique_ptr<WeightReader> weights_of(const CheckpointReader& reader,
-                                         const ModelGraph& graph,
+std::unique_ptr<WeightReader> weights_of(const ModelGraph& graph,
                                          const std::vector<Weight>& weights,
                                          const WeightsExport& request,
                                          const Surroundings& around) {
   if (!request.merges) {
-    return std::make_unique<SavedWeights>(saved_weights(reader, weights, request, around));
+    return std::make_unique<SavedWeights>(saved_weights(weights, request, around));
   }
   return from_checkpoint([&] {
-    return std::make_unique<MergedWeights>(reader,
+    return std::make_unique<MergedWeights>(around.state,
+                                           around.address,
                                            graph,
                                            weights,
                                            wanted_dtype(request.dtype),
@@ -101,12 +104,11 @@ std::unique_ptr<WeightReader> weights_of(const CheckpointReader& reader,
   });
 }
 
-Written write_torch(const CheckpointReader& reader,
-                    const ModelGraph& graph,
+Written write_torch(const ModelGraph& graph,
                     const WeightsExport& request,
                     const Surroundings& around) {
   const WeightPlaces places = request.merges ? merged_places(graph) : own_places(graph);
-  const auto weights = weights_of(reader, graph, places.weights, request, around);
+  const auto weights = weights_of(graph, places.weights, request, around);
   const WeightReader& saved = *weights;
   std::vector<TorchTensor> tensors;
   for (const PlacedTensor& tensor : places.tensors) {
@@ -121,20 +123,19 @@ Written write_torch(const CheckpointReader& reader,
   return written;
 }
 
-Written write_layout(const CheckpointReader& reader,
-                     const ModelProxy& model,
+Written write_layout(const ModelProxy& model,
                      const ModelGraph& graph,
                      const WeightsExport& request,
                      const Surroundings& around) {
   const at::ScalarType main_dtype =
-      saved_weights(reader, own_places(graph).weights, request, around).main_dtype();
+      saved_weights(own_places(graph).weights, request, around).main_dtype();
   WeightPlaces places = places_in_layout(
       model.instance(),
       graph,
       request.format,
       static_cast<uint32_t>(c10::isFloatingType(main_dtype) ? main_dtype : at::kFloat));
   around.add_files(places);
-  const auto saved = weights_of(reader, graph, places.weights, request, around);
+  const auto saved = weights_of(graph, places.weights, request, around);
   const LayoutFiles files(places, *saved);
   const WrittenWeights result = write_weights_folder(
       request.to,
@@ -147,7 +148,7 @@ Written write_layout(const CheckpointReader& reader,
 }
 
 // Returns the hash of the bases of all adapters; nothing if a base is not stored as it is.
-std::optional<uint64_t> hash_of_bases(const CheckpointReader& reader, const ModelGraph& graph) {
+std::optional<uint64_t> hash_of_bases(const Surroundings& around, const ModelGraph& graph) {
   std::vector<Weight> bases;
   for (const Weight& weight : own_places(graph).weights) {
     const uint32_t k = weight.parametrization;
@@ -158,7 +159,7 @@ std::optional<uint64_t> hash_of_bases(const CheckpointReader& reader, const Mode
   if (bases.size() != graph.parametrizations.size()) {
     return std::nullopt;
   }
-  const SavedWeights saved(reader, bases, std::nullopt);
+  const SavedWeights saved(around.state, around.address, bases, std::nullopt);
   uint64_t hash = 0;
   for (size_t i = 0; i < bases.size(); ++i) {
     hash += base_hash_of(bases[i].name, 0, saved.read(i));
@@ -166,19 +167,18 @@ std::optional<uint64_t> hash_of_bases(const CheckpointReader& reader, const Mode
   return hash;
 }
 
-Written write_peft(const CheckpointReader& reader,
-                   const ModelProxy& model,
+Written write_peft(const ModelProxy& model,
                    const ModelGraph& graph,
                    const WeightsExport& request,
                    const Surroundings& around) {
   WeightPlaces places = peft_places(model.instance(), graph);
-  if (const auto hash = from_checkpoint([&] { return hash_of_bases(reader, graph); })) {
+  if (const auto hash = from_checkpoint([&] { return hash_of_bases(around, graph); })) {
     places.files.push_back(
         {.name = kAdapterBase,
          .text = formatted("{\n  \"base_hash\": \"{}\"\n}\n", base_hash_text(*hash))});
   }
   around.add_files(places);
-  const SavedWeights saved = saved_weights(reader, places.weights, request, around);
+  const SavedWeights saved = saved_weights(places.weights, request, around);
   const LayoutFiles files(places, saved);
   const WrittenWeights result = write_weights_folder(
       request.to,
@@ -229,22 +229,33 @@ std::string export_checkpoint(const CheckpointReader& reader,
     log_warning(
         "table rows are not exported; pass --export-tables to a run to write them at its end");
   }
-  SavedEvaluationValues values(reader, recipe, graph, factory);
+  const SavedModel saved = from_checkpoint([&] {
+    return saved_model(reader, reader.state(0, 1, nullptr), which_parameters(request.which));
+  });
+  std::optional<SavedEvaluationValues> values;  // the best are values of evaluation already
+  if (!saved.best.has_value()) {
+    values.emplace(reader, recipe, graph, factory);
+  }
+  const std::string address = reader.address();
   const Surroundings around{
+      .state = saved.state,
+      .address = address,
       .mesh = mesh_view,
-      .convert = [&values](const std::string& entry,
-                           const at::Tensor& value) { return values.of(entry, value); },
+      .convert = values.has_value() ? WeightConversion([&values](const std::string& entry,
+                                                                 const at::Tensor& value) {
+        return values->of(entry, value);
+      })
+                                    : WeightConversion(),
       .add_files = [&](WeightPlaces& places) { add_tokenizer_files(recipe, factory, places); }};
-  const Written written = request.format == "torch" ? write_torch(reader, graph, request, around)
-                          : request.format == "peft"
-                              ? write_peft(reader, model, graph, request, around)
-                              : write_layout(reader, model, graph, request, around);
+  const Written written = request.format == "torch"  ? write_torch(graph, request, around)
+                          : request.format == "peft" ? write_peft(model, graph, request, around)
+                                                     : write_layout(model, graph, request, around);
   return formatted("exported {} tensors, {} bytes, to {}{}, from {}\n",
                    written.num_tensors,
                    written.bytes,
                    request.to,
                    written.num_files > 1 ? formatted(" in {} files", written.num_files) : "",
-                   reader.address());
+                   saved.best.has_value() ? saved.text : address);
 }
 
 }  // namespace

@@ -104,15 +104,23 @@ void TextModel::create_tables() {
   features_.emplace(factory_);
 }
 
-void TextModel::load(const CheckpointReader& reader) {
-  const SavedWeights complete(reader, own_places(graph_).weights, std::nullopt);  // or throws
-  const auto state = reader.state(0, 1, nullptr);
+SavedModel TextModel::load(const CheckpointReader& reader, WhichParameters which) {
+  SavedModel saved = saved_model(reader, reader.state(0, 1, nullptr), which);
+  const StateTree& state = saved.state;
+  const SavedWeights complete(  // or throws
+      state,
+      reader.address(),
+      own_places(graph_).weights,
+      std::nullopt);
   store_->load(state, run_state::kParameters);
   if (tables_) {
     tables_->load(state, run_state::kTables);
   }
-  SavedEvaluationValues(reader, recipe_, trained_graph_, factory_).convert(*store_);
+  if (!saved.best.has_value()) {
+    SavedEvaluationValues(reader, recipe_, trained_graph_, factory_).convert(*store_);
+  }
   store_->publish();
+  return saved;
 }
 
 void TextModel::load(const WeightsImportRequest& weights) {

@@ -16,6 +16,7 @@
 #include "host/recipe/recipe.hpp"
 #include "host/train/components/component_factory.hpp"
 #include "host/train/generate/text_generator.hpp"
+#include "host/train/pretrained/saved_model.hpp"
 #include "host/train/run/run_platform.hpp"
 #include "host/train/run/table_rows.hpp"
 #include "host/train/run/text_features.hpp"
@@ -50,9 +51,10 @@ class TextModel {
   }
 
   // Load the weights of all parameters. Rows of tables come only from a checkpoint. Of a checkpoint
-  // with values of evaluation, such as averages, these are used.
-  // Errors  weights.*; table.bad_state; checkpoint.damaged; storage.io
-  void load(const CheckpointReader& reader);
+  // with values of evaluation, such as averages, these are used. Returns what was loaded, for a
+  // message.
+  // Errors  weights.*; table.bad_state; checkpoint.damaged; checkpoint.no_best; storage.io
+  SavedModel load(const CheckpointReader& reader, WhichParameters which);
   void load(const WeightsImportRequest& weights);
 
   // Continues a prompt of at least one token, and passes the new text to `print`, in pieces that

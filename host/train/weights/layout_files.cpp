@@ -3,7 +3,6 @@
 
 #include "host/error/error.hpp"
 #include "host/tensor/shape_text.hpp"
-#include "host/tensor/state/state_tree.hpp"
 
 #include <ATen/Functions.h>
 
@@ -17,26 +16,26 @@ at::Tensor WeightReader::read_part(const PlacedWeight& part) const {
   return part.is_slice() ? weight.select(0, part.slice).contiguous() : weight;
 }
 
-SavedWeights::SavedWeights(const CheckpointReader& reader,
+SavedWeights::SavedWeights(const StateTree& state,
+                           const std::string& address,
                            const std::vector<Weight>& weights,
                            std::optional<at::ScalarType> dtype)
     : dtype_(dtype) {
   using Source = std::shared_ptr<const TensorSource>;
-  const StateTree tree = reader.state(0, 1, nullptr);
   for (const Weight& weight : weights) {
-    const StateEntry* const entry = tree.find(weight.entry);
+    const StateEntry* const entry = state.find(weight.entry);
     const Source* const source = entry != nullptr ? std::get_if<Source>(&entry->value) : nullptr;
     if (source == nullptr) {
       throw Error("weights.mismatch",
-                  reader.address() + " has no parameter '" + weight.name +
+                  address + " has no parameter '" + weight.name +
                       "', which the model of its recipe has; checkpoint.exclude omitted it when it "
                       "was saved");
     }
     if ((*source)->shape() != weight.shape) {
       throw Error("weights.mismatch",
-                  reader.address() + " has '" + weight.name + "' as " +
-                      shape_text((*source)->shape()) + ", but the model expects " +
-                      shape_text(weight.shape) + "; use the plugins that saved it");
+                  address + " has '" + weight.name + "' as " + shape_text((*source)->shape()) +
+                      ", but the model expects " + shape_text(weight.shape) +
+                      "; use the plugins that saved it");
     }
     sources_.push_back(*source);
     entries_.push_back(weight.entry);

@@ -9,6 +9,7 @@
 
 #include "host/checkpoint/checkpoint_reader.hpp"
 #include "host/checkpoint/weights_folder.hpp"
+#include "host/tensor/state/state_tree.hpp"
 #include "host/tensor/state/tensor_source.hpp"
 #include "host/train/weights/weight_places.hpp"
 
@@ -40,11 +41,17 @@ class WeightReader {
 // Weights of a checkpoint, in their stored dtype or converted to `dtype`.
 class SavedWeights final : public WeightReader {
  public:
-  // Both are borrowed.
-  // Errors  weights.mismatch if the checkpoint lacks a parameter, or has it with another shape
-  SavedWeights(const CheckpointReader& reader,
+  // All are borrowed. `state` is that of one rank, and `address` names it in messages.
+  // Errors  weights.mismatch if the state lacks a parameter, or has it with another shape
+  SavedWeights(const StateTree& state,
+               const std::string& address,
                const std::vector<Weight>& weights,
                std::optional<at::ScalarType> dtype);
+  // The same for the parameters of the last step.
+  SavedWeights(const CheckpointReader& reader,
+               const std::vector<Weight>& weights,
+               std::optional<at::ScalarType> dtype)
+      : SavedWeights(reader.state(0, 1, nullptr), reader.address(), weights, dtype) {}
 
   at::ScalarType dtype(size_t w) const override;
   at::Tensor read(size_t w) const override;

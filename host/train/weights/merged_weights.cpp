@@ -29,7 +29,8 @@ ParametrizationProxy::Handles borrow_each(const std::vector<at::Tensor>& tensors
 
 }  // namespace
 
-MergedWeights::MergedWeights(const CheckpointReader& reader,
+MergedWeights::MergedWeights(const StateTree& state,
+                             const std::string& address,
                              const ModelGraph& graph,
                              const std::vector<Weight>& weights,
                              std::optional<at::ScalarType> dtype,
@@ -54,8 +55,8 @@ MergedWeights::MergedWeights(const CheckpointReader& reader,
       buffers.push_back(buffer_named(own, b));
     }
     Made made{.from = &from,
-              .reals = SavedWeights(reader, reals, std::nullopt),
-              .buffers = SavedWeights(reader, buffers, std::nullopt),
+              .reals = SavedWeights(state, address, reals, std::nullopt),
+              .buffers = SavedWeights(state, address, buffers, std::nullopt),
               .dtype = at::kFloat};
     made.reals.convert_by(convert);
     if (!reals.empty()) {
@@ -63,7 +64,7 @@ MergedWeights::MergedWeights(const CheckpointReader& reader,
     }
     made_.emplace(w, std::move(made));
   }
-  plain_.emplace(reader, plain, dtype);
+  plain_.emplace(state, address, plain, dtype);
   plain_->convert_by(convert);
 }
 

@@ -6,15 +6,16 @@
 // Threads: one at a time.
 #pragma once
 
-#include "host/checkpoint/checkpoint_reader.hpp"
 #include "host/model/graph.hpp"
 #include "host/tensor/exec_frame.hpp"
+#include "host/tensor/state/state_tree.hpp"
 #include "host/train/weights/layout_files.hpp"
 #include "host/train/weights/weight_places.hpp"
 
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace tenon {
@@ -24,7 +25,8 @@ class MergedWeights final : public WeightReader {
   // `weights` are those of a layout, or of own_places() without reals. `convert` is applied to
   // stored weights. `base` describes calls on the CPU. All but `convert` are borrowed.
   // Errors  as SavedWeights
-  MergedWeights(const CheckpointReader& reader,
+  MergedWeights(const StateTree& state,
+                const std::string& address,
                 const ModelGraph& graph,
                 const std::vector<Weight>& weights,
                 std::optional<at::ScalarType> dtype,
