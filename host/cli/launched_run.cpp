@@ -36,7 +36,8 @@ std::chrono::milliseconds patience_of(const Recipe& recipe) {
 
 // Prints and stores the only report of a failed run, after all ranks have ended.
 void tell(const LaunchReport::Failed& failed) {
-  const bool has_folder = leaves_folder(static_cast<ExitCode>(failed.first.exit_code));
+  const bool has_folder = leaves_folder(static_cast<ExitCode>(failed.first.exit_code)) ||
+                          failed.first.activity.step > 0;
   const RankRecords records(has_folder ? failed.folder : "");
   std::string text = report_text(failed.first, failed.ranks, records.folder());
   if (!failed.last_words.empty()) {

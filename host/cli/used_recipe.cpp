@@ -14,6 +14,7 @@
 #include "host/error/credentials.hpp"
 #include "host/plugin/checked/checked_calls.hpp"
 #include "host/recipe/recipe_loader.hpp"
+#include "host/train/pretrained/saved_model.hpp"
 
 #include <cerrno>  // program_invocation_name
 #include <cstdlib>
@@ -84,8 +85,10 @@ bool is_one_of_several(const CommandLine& line, const RankEnvironment& ranks) {
 UsedRecipe use_recipe(const CommandLine& line, const Invocation& invocation) {
   const RankEnvironment& ranks = invocation.ranks;
   try {
-    RecipeDraft draft = read_recipe(
-        {.path = line.recipe, .sets = line.sets, .compute_threads = compute_threads_for(ranks)});
+    RecipeDraft draft = read_recipe({.path = line.recipe,
+                                     .sets = line.sets,
+                                     .compute_threads = compute_threads_for(ranks),
+                                     .takes_old_names = line.is_recipe_of_run});
     auto plugins =
         std::make_unique<PluginRegistry>(plugin_setup(line, Vetting::kEarly, draft.trust()));
     Recipe recipe = warning_of_refused(*plugins, [&] {
@@ -132,6 +135,7 @@ ExitCode run_recipe(const CommandLine& line, const Invocation& invocation) {
                            .plugin_options = plugin_options(line),
                            .profile = line.profile,
                            .is_eval_only = line.action == &kEvaluateAction,
+                           .which = which_parameters(line.which),
                            .gpu = gpu_places_of(own_program()),
                            .tables = line.tables,
                            .ranks = ranks,

@@ -62,11 +62,11 @@ const tenon_metrics_api* metrics_service() {
   return &api;
 }
 
-MetricsInUse::MetricsInUse(MetricBook& book) {
+MetricsInUse::MetricsInUse(MetricBook& book) : before_(book_in_use) {
   book_in_use = &book;
 }
 MetricsInUse::~MetricsInUse() {
-  book_in_use = nullptr;
+  book_in_use = before_;
 }
 
 MetricPrefix::MetricPrefix(std::string prefix) {

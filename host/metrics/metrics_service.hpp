@@ -22,6 +22,9 @@ class MetricsInUse {
   ~MetricsInUse();
   MetricsInUse(const MetricsInUse&) = delete;
   MetricsInUse& operator=(const MetricsInUse&) = delete;
+
+ private:
+  MetricBook* before_;  // in use again afterwards; may be null
 };
 
 // Prepends `prefix` to the names of metrics from the service while this object exists. So metrics

@@ -41,7 +41,8 @@ bool is_empty_folder(const std::string& path) {
   const bool has_lock = fs::exists(path + "/" + RunFolder::kLockFile, error);
   for (fs::directory_iterator at(path, error), end; !error && at != end; at.increment(error)) {
     const fs::path name = at->path().filename();
-    const bool is_of_start = has_lock && (name == "log.txt" || name == "recipe.json.tmp");
+    const bool is_of_start = has_lock && (name == "log.txt" || name == "recipe.json.tmp" ||
+                                          name == "beginning.json" || name == "beginning.json.tmp");
     if (name != RunFolder::kLockFile && !is_of_start) {
       return false;
     }

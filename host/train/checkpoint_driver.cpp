@@ -21,8 +21,11 @@ void CheckpointDriver::save_if_due(RunBoundary boundary) {
   const bool ends =
       stop.is_over() && (is_cut ? checkpoints.recipe().on_signal : checkpoints.recipe().at_end);
   const bool is_due = checkpoints.is_due(boundary, parts_.state) || is_requested || ends;
+  // A hook may end the run after the checkpoint of this boundary: without another one, the same
+  // command would train on.
+  const bool lacks_end = ends && stop.code() == ExitCode::kDone && !is_end_saved_;
   save_forms(boundary,
-             {.is_full = is_due && !checkpoints.is_saved(parts_.state),
+             {.is_full = is_due && (!checkpoints.is_saved(parts_.state) || lacks_end),
               .exports = checkpoints.exports_due(boundary, parts_.state)});
 }
 
@@ -30,6 +33,14 @@ void CheckpointDriver::save(RunBoundary boundary) {
   if (is_on()) {
     save_forms(boundary, {.is_full = true, .exports = {}});
   }
+}
+
+void CheckpointDriver::save_before_failure(bool is_changed) {
+  const bool has_trained = parts_.state.step > parts_.stop.first_step();
+  if (is_on() && !is_changed && has_trained && !parts_.checkpoints->is_saved(parts_.state)) {
+    save(RunBoundary::kStep);
+  }
+  finish_all();
 }
 
 void CheckpointDriver::export_missed(const std::string& at) {
@@ -56,11 +67,13 @@ void CheckpointDriver::export_at_end(bool is_changed) {
 }
 
 void CheckpointDriver::save_initial() {
-  if (parts_.stop.is_over() || !is_on()) {
+  if (!is_on()) {
     return;
   }
   save(RunBoundary::kStart);
-  if (finish_all().has_value()) {
+  // A save that fails at once is reported before finish_all() could return its failure.
+  const bool is_lost = finish_all().has_value() || parts_.checkpoints->count().lost.has_value();
+  if (any_rank(parts_.collective, is_lost)) {
     stop_for_failure();
   }
   parts_.stop.end(ExitCode::kDone, "saved the initial parameters");
@@ -104,6 +117,7 @@ void CheckpointDriver::save_together(RunBoundary boundary, const SaveForms& form
   }
   StateTree tree = parts_.checkpoints->tree_for(forms);
   if (forms.is_full) {
+    is_end_saved_ = parts_.stop.is_over() && parts_.stop.code() == ExitCode::kDone;
     parts_.whole.snapshot(tree);
   } else {
     parts_.whole.snapshot_weights(tree);

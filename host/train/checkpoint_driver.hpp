@@ -65,6 +65,9 @@ class CheckpointDriver {
   // Makes the checkpoint and the exports that are due at this boundary.
   void save_if_due(RunBoundary boundary);
   void save(RunBoundary boundary);
+  // Saves what is trained so far, unless it is saved already, before an evaluation ends the run
+  // with an error. `is_changed`: the parameters are not those of the last step, and are not saved.
+  void save_before_failure(bool is_changed);
   // Makes the exports that were due at boundary `at` of the resumed checkpoint and do not exist.
   void export_missed(const std::string& at);
   // Makes the exports that are due at the end of training. `is_changed`: the parameters are not
@@ -102,6 +105,7 @@ class CheckpointDriver {
 
   Parts parts_;
   bool is_prepared_ = false;
+  bool is_end_saved_ = false;  // the last checkpoint of this process says that the run is over
   std::optional<std::chrono::steady_clock::time_point> grace_until_;
 };
 

@@ -31,8 +31,8 @@ class EvaluationValues {
   // Calls `work` while the parameters hold the values of evaluation. Calls may be nested. `step` is
   // the last finished step.
   void during(uint64_t step, const std::function<void()>& work);
-  // Called when training is over and the parameters hold values of evaluation already.
-  void set_final() { is_final_ = true; }
+  // Called when nothing is trained any more, and the parameters hold values of evaluation already.
+  void set_final(bool is_final = true) { is_final_ = is_final; }
 
  private:
   bool has_averages() const { return averages_ != nullptr && averages_->has_values(); }

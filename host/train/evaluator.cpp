@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/train/evaluator.hpp"
 
-#include "host/data/batch_builder.hpp"
 #include "host/data/packed_source.hpp"
 #include "host/error/error.hpp"
 #include "host/log/log.hpp"
@@ -24,15 +23,20 @@ void append_metric(std::string& line, const std::string& name, double value) {
   line += "  " + name + text;
 }
 
-// Streams do not say which source a sample comes from.
-bool is_mix(const DataSource& source) {
-  return !source.parts().empty() && source.info().style == DatasetStyle::kMap;
-}
-
 }  // namespace
 
 Evaluator::Evaluator(Parts parts)
-    : parts_(std::move(parts)), votes_(parts_.collective), series_(parts_.losses) {}
+    : parts_(std::move(parts)),
+      batches_({.state = parts_.state,
+                .collective = parts_.collective,
+                .model = parts_.model,
+                .metric_set = parts_.metric_set,
+                .forward_pass = parts_.forward_pass,
+                .events = parts_.events,
+                .step = parts_.step,
+                .stop = parts_.stop,
+                .by_source = parts_.by_source}),
+      series_(parts_.losses) {}
 
 bool Evaluator::is_paired(const EvalSet& set) const {
   return has_paired_windows(set, parts_.recipe, parts_.train_data);
@@ -40,6 +44,12 @@ bool Evaluator::is_paired(const EvalSet& set) const {
 
 std::optional<uint64_t> Evaluator::evaluated_step() const {
   return is_evaluated_ ? std::optional(evaluated_step_) : std::nullopt;
+}
+
+void Evaluator::forget_evaluated() {
+  is_evaluated_ = false;
+  evaluated_step_ = 0;
+  last_metrics_.clear();
 }
 
 bool Evaluator::is_due(RunBoundary boundary) const {
@@ -57,6 +67,16 @@ bool Evaluator::is_due(RunBoundary boundary) const {
   return false;
 }
 
+bool Evaluator::try_sets(std::set<std::string>& names) {
+  bool are_tried = true;
+  for (const auto* const sets : {&parts_.sets, &parts_.test_sets}) {
+    for (const EvalSet& set : *sets) {
+      are_tried = batches_.try_first_batch(set, names) && are_tried;
+    }
+  }
+  return are_tried;
+}
+
 // ---- evaluations ----
 
 void Evaluator::evaluate() {
@@ -69,6 +89,7 @@ void Evaluator::evaluate() {
     return;
   }
   parts_.values.during(parts_.state.step, [this] { evaluate_all_sets(); });
+  end_failed();
 }
 
 void Evaluator::evaluate_all_sets() {
@@ -83,7 +104,7 @@ void Evaluator::evaluate_all_sets() {
   missed_.all = false;
   is_evaluated_ = true;
   evaluated_step_ = step;
-  if (parts_.best != nullptr && !best_.has_value()) {
+  if (parts_.best != nullptr && !is_best_restored_) {
     parts_.best->consider(*record, step);
   }
 }
@@ -95,6 +116,7 @@ void Evaluator::evaluate_test_sets() {
   parts_.values.during(parts_.state.step, [this] {
     run("test/", "", [this](std::string& line) { return evaluate_sets(parts_.test_sets, line); });
   });
+  end_failed();
 }
 
 void Evaluator::evaluate_next_window() {
@@ -112,6 +134,7 @@ void Evaluator::evaluate_next_window() {
   });
   data.resume_options();
   missed_.next_window = !record.has_value();
+  end_failed();
 }
 
 // If the evaluation of a set is interrupted, the set keeps its window open for the resumed run.
@@ -144,6 +167,17 @@ void Evaluator::evaluate_paired_windows(const std::string& label) {
     cut->rewind_window();
   }
   missed_.paired_windows = cut != nullptr;
+  end_failed();
+}
+
+// The values of training are back, and the state says what was not evaluated: it can be saved.
+void Evaluator::end_failed() {
+  if (batches_.has_failed()) {
+    if (on_failure_) {
+      on_failure_(is_best_restored_);
+    }
+    batches_.rethrow();
+  }
 }
 
 bool Evaluator::evaluate_before_window(bool is_resumed, const std::string& label) {
@@ -281,7 +315,7 @@ bool Evaluator::evaluate_windows(DataStream& data,
     const MetricPrefix metrics(prefix);
     event.window = window;
     event.window_label = data.window_label().c_str();
-    is_complete = evaluate_window(data, sums);
+    is_complete = batches_.evaluate(data, prefix, sums);
   }
   event.window = 0;
   event.window_label = "";
@@ -297,7 +331,7 @@ bool Evaluator::evaluate_open_window(DataStream& data,
   parts_.events.place().window_label = data.window_label().c_str();
   {
     const MetricPrefix metrics(prefix);
-    if (!evaluate_window(data, sums)) {
+    if (!batches_.evaluate(data, prefix, sums)) {
       return false;
     }
   }
@@ -305,44 +339,6 @@ bool Evaluator::evaluate_open_window(DataStream& data,
     line += "  nothing to evaluate on";
   }
   return true;
-}
-
-bool Evaluator::evaluate_window(DataStream& data, EvaluationSums& sums) {
-  parts_.events.fire(TENON_EVENT_BEFORE_WINDOW);
-  start_vote(data);
-  BatchVote vote = finish_vote(data);
-  while (vote == BatchVote::kMore) {
-    evaluate_batch(data, sums);
-    vote = finish_vote(data);
-  }
-  parts_.events.place().microbatch = 0;
-  if (vote != BatchVote::kCut && !data.has_reached_limit()) {
-    parts_.events.fire(TENON_EVENT_OUT_OF_DATA);
-  }
-  parts_.events.fire(TENON_EVENT_AFTER_WINDOW);
-  return vote != BatchVote::kCut;
-}
-
-// The vote on the next batch runs while this batch is evaluated.
-void Evaluator::evaluate_batch(DataStream& data, EvaluationSums& sums) {
-  auto next = data.loader().next();
-  Microbatch microbatch{.batch = next.has_value() ? std::move(*next)
-                                                  : empty_batch(data.source().info().schema)};
-  microbatch.is_by_source = parts_.by_source && is_mix(data.source());
-  start_vote(data);
-  parts_.events.place().microbatch = sums.microbatch;
-  const CallPlace place{parts_.state.step, static_cast<uint32_t>(sums.microbatch), false};
-  parts_.step.batch = &microbatch.batch;
-  parts_.events.fire(TENON_EVENT_AFTER_DATA);
-  parts_.forward_pass.run_model(microbatch.batch, place);
-  parts_.forward_pass.run_losses(microbatch, place, [&] {
-    parts_.metric_set.evaluate(parts_.model, microbatch.batch, place);
-    sums.add(microbatch.sums, microbatch.counts);
-    sums.add_sources(microbatch.by_source, data.source().parts());
-  });
-  parts_.model.clear();
-  parts_.step.batch = nullptr;
-  ++sums.microbatch;
 }
 
 // Returns false, without metrics, if some loss has a count of 0 over all ranks.
@@ -371,40 +367,19 @@ bool Evaluator::record(const std::string& prefix,
   return true;
 }
 
-// Ranks vote on the next batch while they evaluate the current one. All ranks continue as long as
-// any rank has a batch, so the evaluated data does not depend on the number of ranks. A single rank
-// needs no vote.
-void Evaluator::start_vote(DataStream& data) {
-  if (parts_.collective.world_size() == 1) {
-    return;
-  }
-  const std::optional<int64_t> num_left = data.loader().num_batches_left();
-  if (num_left.has_value() ? *num_left > 0 : data.loader().has_next()) {
-    votes_.vote(Vote::kMoreData);
-  }
-  parts_.stop.vote(votes_);
-  votes_.start();
-}
-
-Evaluator::BatchVote Evaluator::finish_vote(DataStream& data) {
-  if (parts_.collective.world_size() == 1) {
-    if (parts_.stop.cuts_evaluation()) {
-      return BatchVote::kCut;
-    }
-    return data.loader().has_next() ? BatchVote::kMore : BatchVote::kEnd;
-  }
-  const Decision& decision = votes_.resolve();
-  if (decision.has(Vote::kInterrupted)) {
-    parts_.stop.cut_evaluation();
-    return BatchVote::kCut;
-  }
-  return decision.has(Vote::kMoreData) ? BatchVote::kMore : BatchVote::kEnd;
-}
-
 // ---- the best evaluation ----
 
+std::optional<BestEvaluation> Evaluator::best() const {
+  if (parts_.best == nullptr || !parts_.best->kept().has_value()) {
+    return std::nullopt;
+  }
+  const BestState::Kept& kept = *parts_.best->kept();
+  return BestEvaluation{
+      .step = kept.step, .metric = parts_.best->metric(), .value = kept.value, .bytes = kept.bytes};
+}
+
 bool Evaluator::restore_best() {
-  if (parts_.best == nullptr) {
+  if (parts_.best == nullptr || is_best_restored_) {
     return false;
   }
   const auto& kept = parts_.best->kept();
@@ -415,10 +390,7 @@ bool Evaluator::restore_best() {
     }
     return false;
   }
-  best_ = BestEvaluation{.step = kept->step,
-                         .metric = parts_.best->metric(),
-                         .value = kept->value,
-                         .bytes = kept->bytes};
+  is_best_restored_ = true;
   const bool is_restored = kept->step != parts_.state.step;
   if (is_restored) {
     parts_.best->restore();

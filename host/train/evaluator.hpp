@@ -9,10 +9,10 @@
 // Threads: the train thread; every rank calls the same functions.
 #pragma once
 
-#include "host/distributed/collectives/agreement.hpp"
 #include "host/metrics/metric_book.hpp"
 #include "host/metrics/progress.hpp"
 #include "host/metrics/sink_list.hpp"
+#include "host/train/batch_evaluator.hpp"
 #include "host/train/best_state.hpp"
 #include "host/train/eval_set.hpp"
 #include "host/train/evaluation_losses.hpp"
@@ -29,7 +29,9 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace tenon {
@@ -62,6 +64,14 @@ class Evaluator final : public WithStateFields<Evaluator> {
   };
   explicit Evaluator(Parts parts);
 
+  // Tries the first batch of each evaluation and test set, before the first step. Adds the metrics
+  // that plugins add to `names`. Returns false if a set has nothing to try yet.
+  // Errors  as BatchEvaluator::try_first_batch
+  bool try_sets(std::set<std::string>& names);
+  // Sets what all ranks call before an evaluation that failed on any of them throws. `is_best`: the
+  // parameters are those that restore_best() has restored.
+  void on_failure(std::function<void(bool is_best)> call) { on_failure_ = std::move(call); }
+
   // ---- evaluations ----
 
   // Evaluates on all sets, unless these parameters have been evaluated.
@@ -90,12 +100,16 @@ class Evaluator final : public WithStateFields<Evaluator> {
 
   // The step whose parameters were evaluated last.
   std::optional<uint64_t> evaluated_step() const;
+  // After a load: the saved evaluation was of other sets, losses or metrics, so that it does not
+  // count as one of these parameters.
+  void forget_evaluated();
   // The last value of each evaluation metric.
   const std::map<std::string, double>& last_metrics() const { return last_metrics_; }
   // Restores the best parameters at the end of training. Returns true if they replaced the current
   // ones; the caller must then publish them to the blocks.
   bool restore_best();
-  const std::optional<BestEvaluation>& best() const { return best_; }
+  // The best evaluation so far; none if none is kept.
+  std::optional<BestEvaluation> best() const;
 
   // After a load: number of records of this step that sinks keep from before the save.
   uint64_t saved_records() const { return saved_records_; }
@@ -119,7 +133,6 @@ class Evaluator final : public WithStateFields<Evaluator> {
   }
 
  private:
-  enum class BatchVote { kMore, kEnd, kCut };
   using EvaluateAll = std::function<bool(std::string& line)>;
 
   uint64_t num_records() const { return parts_.sinks.num_of_step(parts_.state.step); }
@@ -135,14 +148,11 @@ class Evaluator final : public WithStateFields<Evaluator> {
   void report_over_long(const EvalSet& set) const;
   bool evaluate_windows(DataStream& data, const std::string& prefix, EvaluationSums& sums);
   bool evaluate_open_window(DataStream& data, const std::string& prefix, std::string& line);
-  bool evaluate_window(DataStream& data, EvaluationSums& sums);
-  void evaluate_batch(DataStream& data, EvaluationSums& sums);
   bool record(const std::string& prefix,
               const EvaluationSums& sums,
               const std::string& series,
               std::string& line);
-  void start_vote(DataStream& data);
-  BatchVote finish_vote(DataStream& data);
+  void end_failed();
 
   // Evaluations that were due, but not completed, when a signal arrived.
   struct Missed {
@@ -152,7 +162,8 @@ class Evaluator final : public WithStateFields<Evaluator> {
   };
 
   Parts parts_;
-  Agreement votes_;  // on the batches of an evaluation
+  BatchEvaluator batches_;
+  std::function<void(bool is_best)> on_failure_;  // may be empty
   Missed missed_;
   bool is_evaluated_ = false;
   uint64_t evaluated_step_ = 0;  // 0 unless is_evaluated_
@@ -160,7 +171,7 @@ class Evaluator final : public WithStateFields<Evaluator> {
   std::map<std::string, double> last_metrics_;
   uint64_t num_cut_records_ = 0;  // of the interrupted evaluation
   uint64_t saved_records_ = 0;
-  std::optional<BestEvaluation> best_;  // set by restore_best()
+  bool is_best_restored_ = false;  // by restore_best()
 };
 
 }  // namespace tenon

@@ -7,39 +7,57 @@
 namespace tenon {
 
 void ForwardPass::run_model(const Batch& batch, const CallPlace& place) {
-  const auto extent =
-      is_chunked(place) ? ModelRunner::Extent::kAllButTail : ModelRunner::Extent::kWhole;
   events_.fire(TENON_EVENT_BEFORE_FORWARD);
-  if (batch.samples > 0) {
-    model_.forward(batch, place, extent);
-  } else {
-    model_.forward_idle(place, extent);
-  }
+  compute_model(batch, place);
   events_.fire(TENON_EVENT_AFTER_FORWARD);
 }
 
 void ForwardPass::run_losses(Microbatch& microbatch,
                              const CallPlace& place,
                              const std::function<void()>& on_losses) {
-  const Batch& batch = microbatch.batch;
   events_.fire(TENON_EVENT_BEFORE_LOSS);
-  if (batch.samples > 0) {
-    if (microbatch.counts.empty()) {
-      count(microbatch, place);
-    }
-    std::vector<SourceSums>* const by_source =
-        microbatch.is_by_source ? &microbatch.by_source : nullptr;
-    microbatch.sums = is_chunked(place) ? chunked_sums(model_,
-                                                       losses_,
-                                                       batch,
-                                                       place,
-                                                       *chunk_,
-                                                       place.is_train ? &microbatch.seeds : nullptr,
-                                                       by_source)
-                                        : losses_.compute(model_, batch, place, by_source);
-    on_losses();
-  }
+  compute_losses(microbatch, place, on_losses);
   events_.fire(TENON_EVENT_AFTER_LOSS);
+}
+
+void ForwardPass::run_quietly(Microbatch& microbatch,
+                              const CallPlace& place,
+                              const std::function<void()>& on_losses) {
+  compute_model(microbatch.batch, place);
+  compute_losses(microbatch, place, on_losses);
+}
+
+void ForwardPass::compute_model(const Batch& batch, const CallPlace& place) {
+  const auto extent =
+      is_chunked(place) ? ModelRunner::Extent::kAllButTail : ModelRunner::Extent::kWhole;
+  if (batch.samples > 0) {
+    model_.forward(batch, place, extent);
+  } else {
+    model_.forward_idle(place, extent);
+  }
+}
+
+void ForwardPass::compute_losses(Microbatch& microbatch,
+                                 const CallPlace& place,
+                                 const std::function<void()>& on_losses) {
+  const Batch& batch = microbatch.batch;
+  if (batch.samples == 0) {
+    return;
+  }
+  if (microbatch.counts.empty()) {
+    count(microbatch, place);
+  }
+  std::vector<SourceSums>* const by_source =
+      microbatch.is_by_source ? &microbatch.by_source : nullptr;
+  microbatch.sums = is_chunked(place) ? chunked_sums(model_,
+                                                     losses_,
+                                                     batch,
+                                                     place,
+                                                     *chunk_,
+                                                     place.is_train ? &microbatch.seeds : nullptr,
+                                                     by_source)
+                                      : losses_.compute(model_, batch, place, by_source);
+  on_losses();
 }
 
 void ForwardPass::count(Microbatch& microbatch, const CallPlace& place) {

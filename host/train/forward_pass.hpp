@@ -40,6 +40,11 @@ class ForwardPass {
                   const CallPlace& place,
                   const std::function<void()>& on_losses);
 
+  // Does both without events.
+  void run_quietly(Microbatch& microbatch,
+                   const CallPlace& place,
+                   const std::function<void()>& on_losses);
+
   // Returns true if the losses are computed in chunks. Their gradients then reach the model along
   // with the sums. Metrics read whole outputs, so an evaluation with metrics uses no chunks.
   bool is_chunked(const CallPlace& place) const {
@@ -48,6 +53,10 @@ class ForwardPass {
 
  private:
   void count(Microbatch& microbatch, const CallPlace& place);
+  void compute_model(const Batch& batch, const CallPlace& place);
+  void compute_losses(Microbatch& microbatch,
+                      const CallPlace& place,
+                      const std::function<void()>& on_losses);
 
   ModelRunner& model_;
   LossSet& losses_;

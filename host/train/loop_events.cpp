@@ -34,6 +34,9 @@ LoopEvents::LoopEvents(std::vector<HookProxy> hooks,
   reads_step_loss_ = std::ranges::any_of(hooks_.hooks(), [](const HookProxy& hook) {
     return (hook.info().reads & TENON_TOUCH_LOSS) != 0;
   });
+  any_in_evaluations_ = std::ranges::any_of(hooks_.hooks(), [](const HookProxy& hook) {
+    return (hook.info().events & TENON_EVENT_BIT(TENON_EVENT_BEFORE_EVALUATE)) != 0;
+  });
 }
 
 void LoopEvents::fire_in_reverse(uint32_t event, const std::string& message) {

@@ -48,6 +48,9 @@ class LoopEvents {
   bool rewrites_gradients() const { return rewrites_gradients_; }
   // True if a hook, on any rank, reads the loss of each step over all ranks.
   bool reads_step_loss() const { return reads_step_loss_; }
+  // True if a hook is called during evaluations, before their metrics are recorded, and so may add
+  // metrics to them.
+  bool any_in_evaluations() const { return any_in_evaluations_; }
   // Ends the spans that are still open in a profile.
   void close_spans() { hooks_.close_spans(); }
 
@@ -63,6 +66,7 @@ class LoopEvents {
   uint64_t whole_parameters_ = 0;  // and at which a hook asks for whole parameters
   bool rewrites_gradients_ = false;
   bool reads_step_loss_ = false;
+  bool any_in_evaluations_ = false;
 };
 
 }  // namespace tenon

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/train/loop_wiring.hpp"
 
+#include "host/train/memory_report.hpp"
 #include "host/train/run_state/run_state_names.hpp"
 
 #include <string>
@@ -205,6 +206,25 @@ WholeState::Parts whole_parts(const TrainerParts& parts, FiniteCheck& finite_che
   return whole;
 }
 
+std::string memory_report(const TrainerParts& parts, int64_t batch_bytes) {
+  HeldMemory held;
+  for (const FlatGroup& group : parts.parameters.groups()) {
+    held.parameters += static_cast<int64_t>(group.data().nbytes());
+    if (!group.sharing().frees_gradients) {
+      held.gradients += static_cast<int64_t>(group.grad().nbytes());
+    }
+    if (group.has_copy()) {
+      const auto bytes = static_cast<int64_t>(group.unsharded_view(0).element_size());
+      held.parameters += group.data().numel() * bytes;
+    }
+  }
+  held.optimizer = parts.optimizer.state_bytes();
+  held.tables = parts.tables != nullptr ? parts.tables->num_bytes() : 0;
+  held.batches = batch_bytes;
+  return parts.gpu != nullptr ? gpu_memory_report(held, parts.gpu->memory(), parts.gpu->refused())
+                              : cpu_memory_report(held, resident_bytes());
+}
+
 RunLoader::Parts loader_parts(const TrainerParts& parts, const RunState& state) {
   return {.start_from = parts.start_from,
           .saved = parts.saved,
@@ -213,7 +233,11 @@ RunLoader::Parts loader_parts(const TrainerParts& parts, const RunState& state) 
           .parameters = parts.parameters,
           .flow = parts.flow,
           .optimizer = parts.optimizer,
+          .values = parts.values,
+          .averages = parts.averages,
           .tables = parts.tables,
+          .components = parts.components,
+          .recipe = &parts.recipe,
           .progress = parts.progress,
           .collective = parts.collective,
           .exec = parts.exec};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Builds the `Parts` of each class of the loop from the parts of the run and from other classes.
-// Called only while the loop is constructed.
+// Builds the `Parts` of each class of the loop from the parts of the run and from other classes,
+// while the loop is constructed. Also reads memory from them.
 #pragma once
 
 #include "host/train/checkpoint_driver.hpp"
@@ -18,6 +18,8 @@
 #include "host/train/whole_state.hpp"
 #include "host/train/window_feed.hpp"
 
+#include <cstdint>
+#include <string>
 #include <vector>
 
 namespace tenon {
@@ -58,6 +60,9 @@ CheckpointDriver::Parts checkpoint_parts(const TrainerParts& parts,
                                          StopConditions& stop,
                                          const Evaluator& evaluator);
 WholeState::Parts whole_parts(const TrainerParts& parts, FiniteCheck& finite_check);
+// Describes the memory that the run holds. Called after an error, when the tensors of the step may
+// already be freed.
+std::string memory_report(const TrainerParts& parts, int64_t batch_bytes);
 RunLoader::Parts loader_parts(const TrainerParts& parts, const RunState& state);
 
 }  // namespace tenon

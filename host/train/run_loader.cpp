@@ -2,6 +2,7 @@
 #include "host/train/run_loader.hpp"
 
 #include "host/error/error.hpp"
+#include "host/recipe/recipe_part.hpp"
 #include "host/tensor/state/saved_number.hpp"
 #include "host/text/formatted.hpp"
 #include "host/train/rank_decisions.hpp"
@@ -70,6 +71,78 @@ void RunLoader::resume(const TakeState& take, const TakeState& take_position) {
   if (parts_.bank != nullptr && loaded_from_.empty()) {
     parts_.progress.say("resuming: /load is skipped");
   }
+}
+
+RunState RunLoader::load_model(WhichParameters which) {
+  RunState state;
+  if (parts_.start_from != nullptr) {
+    state = take_model({.state = *parts_.start_from, .text = "a state in memory"});
+    loaded_text_ = "a state in memory";
+  } else {
+    ResumeCandidates& saved = *parts_.saved;
+    bool is_pretrained_due = true;
+    load_first_valid(saved, parts_.collective, [&](const StateTree& tree) {
+      if (is_pretrained_due && !saved.reader().index().metadata.excluded.is_empty()) {
+        is_pretrained_due = false;
+        load_pretrained([](const StateTree&) {});
+      }
+      const SavedModel model = saved_model(saved.reader(), tree, which);
+      state = take_model(model);
+      state.step = model.step;
+      loaded_text_ = model.text;
+    });
+    resumed_from_ = saved.reader().address();
+    resumed_at_ = saved.reader().index().metadata.step;
+  }
+  parts_.flow.publish();
+  parts_.progress.say("evaluating " + loaded_text_);
+  return state;
+}
+
+// Loads on this rank alone, since another rank may find that its part is corrupt. An export has no
+// optimizer state, and has values of evaluation.
+RunState RunLoader::take_model(const SavedModel& model) const {
+  const StateTree& tree = model.state;
+  parts_.parameters.load(tree, run_state::kParameters);
+  if (parts_.tables != nullptr) {
+    parts_.tables->load(tree, run_state::kTables);
+  }
+  const bool are_final = model.best.has_value() || !tree.has_subtree(run_state::kOptimizer);
+  parts_.values.set_final(are_final);
+  if (!are_final && parts_.optimizer.has_evaluation_values()) {
+    parts_.optimizer.load(tree, run_state::kOptimizer);
+  }
+  if (!are_final && parts_.averages != nullptr) {
+    parts_.averages->load(tree, run_state::kAverages);
+  }
+  if (parts_.components != nullptr) {
+    const bool are_same_losses =
+        parts_.recipe != nullptr && has_same(loss_settings, *parts_.recipe);
+    parts_.components->load(tree, run_state::kComponents, [&](const std::string& role) {
+      const bool is_read = role.starts_with("model") || role.starts_with("nested/model") ||
+                           (are_same_losses && role.starts_with("losses/"));
+      const bool is_saved = tree.has_subtree(state_path(run_state::kComponents, role));
+      return is_read && is_saved ? role : "";
+    });
+  }
+  const auto count = [&tree](const char* name) {
+    const std::string entry = state_path(run_state::kRun, name);
+    return tree.find(entry) != nullptr ? saved_count(tree, entry) : 0;
+  };
+  RunState state;
+  state.step = count("step");
+  state.updates = count("updates");
+  state.epochs = count("epochs");
+  state.windows = count("windows");
+  state.samples = static_cast<int64_t>(count("samples"));
+  state.tokens = static_cast<int64_t>(count("tokens"));
+  return state;
+}
+
+bool RunLoader::has_same(std::string (*settings)(const std::string& frozen),
+                         const Recipe& recipe) const {
+  return parts_.saved == nullptr ||
+         settings(parts_.saved->reader().recipe()) == settings(frozen_recipe(recipe));
 }
 
 std::string RunLoader::resumed_boundary() const {

@@ -12,7 +12,11 @@
 #include "host/metrics/progress.hpp"
 #include "host/model/sharded_parameters.hpp"
 #include "host/optim/optimizer_driver.hpp"
+#include "host/train/components/component_states.hpp"
+#include "host/train/evaluation_values.hpp"
+#include "host/train/parameter_averages.hpp"
 #include "host/train/pretrained/pretrained.hpp"
+#include "host/train/pretrained/saved_model.hpp"
 #include "host/train/resume/resume_candidates.hpp"
 #include "host/train/run_state/outcome.hpp"
 #include "host/train/run_state/run_state.hpp"
@@ -41,7 +45,12 @@ class RunLoader {
     ParameterStore& parameters;
     ShardedParameters& flow;
     OptimizerDriver& optimizer;
+    EvaluationValues& values;
+    ParameterAverages* averages = nullptr;
     TableSet* tables = nullptr;
+    // State that a model or a loss keeps beside parameters; null if no component has a state.
+    ComponentStates* components = nullptr;
+    const Recipe* recipe = nullptr;
     Progress& progress;
     Collective& collective;
     ExecBase exec = {};
@@ -53,6 +62,16 @@ class RunLoader {
   // entries, pretrained parts are loaded first, as at the start of a run; `take_position` then
   // loads the position in the data of another run.
   void resume(const TakeState& take, const TakeState& take_position);
+  // Loads only the model of a checkpoint, to evaluate it, and publishes it: the state of training
+  // may not fit the data and the losses of now. Returns the counts of the run at its step. Requires
+  // resumes().
+  // Errors  checkpoint.no_best; those of resume()
+  RunState load_model(WhichParameters which);
+  // What load_model() has loaded, for messages: "step 300 of PATH".
+  const std::string& loaded_text() const { return loaded_text_; }
+  // True if the checkpoint that was loaded has the same settings as the recipe; see
+  // recipe_part.hpp. True if there is no checkpoint.
+  bool has_same(std::string (*settings)(const std::string& frozen), const Recipe& recipe) const;
   // Returns the boundary at which the checkpoint was taken; "" if there is no checkpoint.
   std::string resumed_boundary() const;
 
@@ -65,10 +84,12 @@ class RunLoader {
   void add_to(Outcome& outcome) const;
 
  private:
+  RunState take_model(const SavedModel& model) const;
   LoadTargets targets() const;
   void report(const std::vector<Load>& loads);
 
   Parts parts_;
+  std::string loaded_text_;
   std::string resumed_from_;
   uint64_t resumed_at_ = 0;
   std::vector<std::string> loaded_from_;

@@ -41,6 +41,9 @@ inline constexpr uint32_t kOwnOfRank = 2;
 // A signed or floating-point value that is finite and not negative. Unsigned values always are.
 inline constexpr uint32_t kNotNegative = 4;
 
+// Checkpoints of earlier releases lack the value; the field then keeps its current value.
+inline constexpr uint32_t kOptional = 8;
+
 // The fields that a load replaces.
 enum class FieldsToLoad { kAll, kRolledBack };
 
@@ -194,7 +197,8 @@ class FieldReader {
     return which_ == FieldsToLoad::kAll || (rules & kKeptOnRollBack) == 0;
   }
   bool is_loaded(std::string_view name, uint32_t rules) const {
-    return is_wanted(rules) && ((rules & kOwnOfRank) == 0 || tree_.find(path(name)) != nullptr);
+    return is_wanted(rules) &&
+           ((rules & (kOwnOfRank | kOptional)) == 0 || tree_.find(path(name)) != nullptr);
   }
 
   const StateTree& tree_;

@@ -31,12 +31,6 @@ double StopConditions::seconds() const {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
 }
 
-void StopConditions::resume_clock(double seconds) {
-  const std::chrono::duration<double> before(seconds);
-  start_ = std::chrono::steady_clock::now() -
-           std::chrono::duration_cast<std::chrono::steady_clock::duration>(before);
-}
-
 bool StopConditions::is_time_up() const {
   return train_.minutes.has_value() && seconds() >= *train_.minutes * 60;
 }
@@ -62,6 +56,32 @@ void StopConditions::check_run_length() {
   } else if (reached(train_.exit_after_steps, state_.step - first_step_)) {
     end(ExitCode::kStopped, formatted("exit_after_steps {}", *train_.exit_after_steps));
   }
+}
+
+void StopConditions::end_if_complete(bool has_same_end, std::optional<uint64_t> finished_step) {
+  check_run_length();
+  // Earlier releases saved the reason of a hook only.
+  const std::string ended = first_text(collective_, saved_end_.value_or(stop_reason_));
+  if (has_same_end && !ended.empty()) {
+    is_over_by_hook_ = !is_over_;
+    end(ExitCode::kDone, ended);
+  } else if (!ended.empty()) {
+    stop_reason_.clear();
+  }
+  saved_end_.reset();
+  if (!is_over_ && train_.exit_at_step.has_value() &&
+      state_.step >= static_cast<uint64_t>(*train_.exit_at_step)) {
+    finished_step = state_.step;  // its end, with evaluations and exports, is still to come
+    end(ExitCode::kDone,
+        formatted("exit_at_step {}; raise or remove train.exit_at_step to train on",
+                  *train_.exit_at_step));
+  }
+  if (!is_over_ && any_rank(collective_, is_time_up())) {
+    end_in_time();
+  }
+  complete_ = !is_over_                      ? Complete::kNo
+              : finished_step == state_.step ? Complete::kFinished
+                                             : Complete::kTrained;
 }
 
 void StopConditions::withdraw_run_length() {
@@ -113,6 +133,7 @@ void StopConditions::vote(Agreement& agreement) const {
 void StopConditions::act_on(const Decision& decision) {
   if (decision.has(Vote::kStop)) {
     const std::string reason = first_text(collective_, stop_reason_);
+    is_over_by_hook_ = is_over_by_hook_ || !is_over_;
     end(ExitCode::kDone, reason.empty() ? "a hook asked to stop" : reason);
   }
   // A single rank needs no vote: a signal during the step ends the run at the end of the step.

@@ -16,7 +16,9 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <utility>
 
 namespace tenon {
 
@@ -33,6 +35,11 @@ class StopConditions final : public WithStateFields<StopConditions> {
   const std::string& reason() const { return reason_; }
   // True once a signal or the kill switch has ended the run, or interrupted an evaluation.
   bool is_interrupted_run() const { return is_interrupted_run_; }
+
+  // What end_if_complete() has found: nothing is left to train, or nothing at all, as evaluations
+  // and exports of the end.
+  enum class Complete { kNo, kTrained, kFinished };
+  Complete complete() const { return complete_; }
 
   // Ends the run, unless it is already over.
   void end(ExitCode code, std::string reason);
@@ -51,6 +58,12 @@ class StopConditions final : public WithStateFields<StopConditions> {
   uint64_t first_step() const { return first_step_; }
   // Ends the run if it has reached its run length, or the step at which the recipe exits.
   void check_run_length();
+  // Ends a run that has just been resumed, if nothing is left to train: it has reached its run
+  // length, its time or exit_at_step, or a hook had ended it. `has_same_end`: its run length and
+  // its hooks are those with which it was saved; otherwise the end that a hook requested is void.
+  // `finished_step`: where an earlier start with the same recipe has done all that is left after
+  // training; none if there was none. Called by every rank.
+  void end_if_complete(bool has_same_end, std::optional<uint64_t> finished_step);
   // Before a rollback: continues the run if only its run length has ended it.
   void withdraw_run_length();
   // Errors  data.no_tokens if the length is given in tokens and the data counts none
@@ -82,9 +95,19 @@ class StopConditions final : public WithStateFields<StopConditions> {
     f.computed(
         "seconds",
         [&] { return self.seconds(); },
-        [&](auto seconds) { self.resume_clock(seconds); },
+        [&](auto seconds) {
+          self.start_ = std::chrono::steady_clock::now() -
+                        std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+                            std::chrono::duration<double>(seconds));
+        },
         kKeptOnRollBack | kOwnOfRank | kNotNegative);
     f.field("stop_reason", self.stop_reason_, kOwnOfRank);
+    // The reason if a hook has ended the run. Equal on all ranks.
+    f.computed(
+        "ended",
+        [&] { return self.is_over_by_hook_ ? self.reason_ : std::string(); },
+        [&](auto reason) { self.saved_end_ = std::move(reason); },
+        kKeptOnRollBack | kOptional);
   }
 
  private:
@@ -92,7 +115,6 @@ class StopConditions final : public WithStateFields<StopConditions> {
   int signal_received() const;  // 0: none
   std::string own_interruption() const;
   void end_in_time();
-  void resume_clock(double seconds);
 
   const TrainRecipe& train_;
   const RunState& state_;
@@ -103,10 +125,14 @@ class StopConditions final : public WithStateFields<StopConditions> {
   uint64_t first_step_ = 0;  // the last step before this process
   bool is_over_ = false;
   bool is_over_by_length_ = false;
+  bool is_over_by_hook_ = false;
   bool is_interrupted_run_ = false;
+  Complete complete_ = Complete::kNo;
   ExitCode code_ = ExitCode::kDone;
   std::string reason_;
   std::string stop_reason_;  // of the hook that asks to stop
+  // Why the loaded run was over; "" if it was not. Null if the checkpoint does not say.
+  std::optional<std::string> saved_end_;
 };
 
 }  // namespace tenon

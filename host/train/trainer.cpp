@@ -7,10 +7,12 @@
 #include "host/log/log.hpp"
 #include "host/metrics/metrics_service.hpp"
 #include "host/plugin/crash_report.hpp"
+#include "host/recipe/recipe_part.hpp"
 #include "host/tensor/state/saved_number.hpp"
+#include "host/text/formatted.hpp"
 #include "host/train/components/run_failure.hpp"
 #include "host/train/loop_wiring.hpp"
-#include "host/train/memory_report.hpp"
+#include "host/train/named_metrics.hpp"
 #include "host/train/rank_decisions.hpp"
 #include "host/train/run_state/run_state_names.hpp"
 
@@ -18,32 +20,22 @@
 #include <exception>
 #include <limits>
 #include <optional>
+#include <set>
 #include <utility>
 
 namespace tenon {
 namespace {
 
+using Complete = StopConditions::Complete;
+
 // Value of epoch_step after a rollback: the epoch had data, even if none of its steps remains.
 constexpr uint64_t kNoStep = std::numeric_limits<uint64_t>::max();
 
-// Called after an error, when the tensors of the step may already be freed.
-std::string memory_report(const TrainerParts& parts, int64_t batch_bytes) {
-  HeldMemory held;
-  for (const FlatGroup& group : parts.parameters.groups()) {
-    held.parameters += static_cast<int64_t>(group.data().nbytes());
-    if (!group.sharing().frees_gradients) {
-      held.gradients += static_cast<int64_t>(group.grad().nbytes());
-    }
-    if (group.has_copy()) {
-      const auto bytes = static_cast<int64_t>(group.unsharded_view(0).element_size());
-      held.parameters += group.data().numel() * bytes;
-    }
-  }
-  held.optimizer = parts.optimizer.state_bytes();
-  held.tables = parts.tables != nullptr ? parts.tables->num_bytes() : 0;
-  held.batches = batch_bytes;
-  return parts.gpu != nullptr ? gpu_memory_report(held, parts.gpu->memory(), parts.gpu->refused())
-                              : cpu_memory_report(held, resident_bytes());
+// The metrics that evaluations are known to give.
+std::set<std::string> named_sets(const TrainerParts& parts) {
+  std::vector<EvalSet> sets = parts.eval_sets;
+  sets.insert(sets.end(), parts.test_sets.begin(), parts.test_sets.end());
+  return evaluation_metrics(parts.recipe, sets, parts.losses, parts.metric_set);
 }
 
 }  // namespace
@@ -88,6 +80,7 @@ Trainer::Trainer(TrainerParts parts, std::vector<HookProxy> hooks)
               &evaluator_,
               &roll_back_});
   requests_.on_evaluate([this] { evaluator_.evaluate(); });
+  evaluator_.on_failure([this](bool is_best) { checkpoints_.save_before_failure(is_best); });
   view_.on_pause([this](auto time) { log_.add_pause(time); });
 }
 
@@ -108,6 +101,10 @@ Outcome Trainer::run() {
   outcome.reason = stop_.reason();
   if (failure.has_value()) {
     report_failure(*failure, outcome);
+  } else if (stop_.complete() != Complete::kNo && outcome.code == ExitCode::kDone) {
+    outcome.is_already_complete = true;
+    outcome.keeps_summary = stop_.complete() == Complete::kFinished;
+    outcome.reason = formatted("already complete at step {} ({})", state().step, stop_.reason());
   }
   report_end(failure.has_value(), outcome);
   return outcome;
@@ -125,6 +122,15 @@ void Trainer::train() {
     evaluate_only();
     return;
   }
+  if (stop_.complete() == Complete::kFinished) {
+    return;
+  }
+  std::set<std::string> names = named_sets(parts_);
+  if (!stop_.is_over() && evaluator_.try_sets(names)) {
+    check_named_metrics(
+        parts_.recipe, names, parts_.losses, parts_.metric_set, events_.any_in_evaluations());
+  }
+  log_.restart_clock();
   if (evaluator_.is_due(RunBoundary::kStart) && !stop_.is_over()) {
     evaluator_.evaluate();
   }
@@ -153,8 +159,18 @@ void Trainer::initialize() {
 
 void Trainer::load() {
   const auto take_position = [this](const StateTree& tree) { this->take_position(tree); };
-  if (loader_.resumes()) {
+  if (loader_.resumes() && parts_.is_eval_only) {
+    place_.run = loader_.load_model(parts_.which);
+    events_.place().step = state().step;
+    parts_.published.set(state());
+    fire_and_sync(TENON_EVENT_AFTER_LOAD);
+  } else if (loader_.resumes()) {
     loader_.resume([this](const StateTree& tree) { take_over(tree); }, take_position);
+    // What the saved run had done counts only for the recipe that it was done with.
+    if (!loader_.has_same(evaluation_settings, parts_.recipe)) {
+      evaluator_.forget_evaluated();
+    }
+    stop_.end_if_complete(loader_.has_same(end_settings, parts_.recipe), parts_.finished_step);
     show_loaded();
     fire_and_sync(TENON_EVENT_AFTER_LOAD);
   } else if (loader_.load_pretrained(take_position)) {
@@ -173,7 +189,8 @@ void Trainer::evaluate_only() {
   if (!stop_.is_over()) {
     evaluator_.evaluate_test_sets();
   }
-  stop_.end(ExitCode::kDone, "evaluated the initial parameters");
+  stop_.end(ExitCode::kDone,
+            "evaluated " + (loader_.resumes() ? loader_.loaded_text() : "the initial parameters"));
 }
 
 // Long operations come last, so that an interruption loses nothing.
@@ -189,7 +206,7 @@ void Trainer::finish_training() {
     if (evaluator_.restore_best()) {
       parts_.flow.publish();
     }
-    const auto& best = evaluator_.best();
+    const auto best = evaluator_.best();
     checkpoints_.export_at_end(best.has_value() && best->step != state().step);
     if (parts_.recipe.eval.at_end) {
       evaluator_.evaluate();
@@ -348,7 +365,7 @@ bool Trainer::run_step() {
 
 void Trainer::begin_step() {
   ++place_.run.step;
-  parts_.published.set(state());
+  parts_.published.begin_step(state());
   crash_page().step.store(state().step, std::memory_order_relaxed);
   if (parts_.profile != nullptr) {
     parts_.profile->begin_step(state().step);
@@ -473,12 +490,14 @@ void Trainer::take_over(const StateTree& tree) {
   if (!place_.resumes_epoch) {
     requests_.resume();
   }
-  stop_.check_run_length();
 }
 
 // Takes the position in the data from another run, for a run that starts from scratch. Counts of
 // epochs and windows continue from that position; steps are counted from 0.
 void Trainer::take_position(const StateTree& tree) {
+  if (parts_.is_eval_only) {
+    return;
+  }
   const auto count = [&](const char* name) {
     return saved_count(tree, state_path(run_state::kRun, name));
   };
@@ -503,10 +522,12 @@ void Trainer::load_data(const StateTree& tree) {
   events_.place().epoch = place_.resumes_epoch || epochs == 0 ? epochs : epochs - 1;
 }
 
-// Publishes loaded values to blocks, and makes sinks drop later records.
+// Publishes loaded values to blocks, and makes sinks drop later records, unless nothing follows.
 void Trainer::show_loaded() {
   parts_.flow.publish();
-  parts_.sinks.resume(state().step, evaluator_.saved_records());
+  if (stop_.complete() != Complete::kFinished) {
+    parts_.sinks.resume(state().step, evaluator_.saved_records());
+  }
 }
 
 void Trainer::reload_if_due(ReloadPoint point, uint64_t count) {
@@ -549,6 +570,9 @@ void Trainer::report_end(bool has_failed, Outcome& outcome) {
   }
   if (has_failed && parts_.collective.world_size() == 1) {  // a save under way may still be valid
     checkpoints_.finish_all();
+  }
+  if (parts_.reads_at_end && !has_failed && evaluator_.restore_best()) {
+    parts_.flow.publish();
   }
   checkpoints_.add_counts(outcome);
   loader_.add_to(outcome);

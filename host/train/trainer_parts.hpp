@@ -37,7 +37,9 @@
 #include "host/train/step_profile.hpp"
 #include "host/train/text_source.hpp"
 
+#include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -76,12 +78,16 @@ struct TrainerParts {
   Stateful* model_values = nullptr;
   // Called at every boundary except the start, so that the callee can snapshot the run's state.
   std::function<void(RunBoundary boundary, Trainer& trainer)> at_rest;
-  Checkpointing* checkpoints = nullptr;  // null if nothing is saved
-  BestState* best = nullptr;             // null if the best parameters are not kept
-  bool is_eval_only = false;             // evaluate instead of training
-  bool is_seed_only = false;             // save the initial parameters instead of training
-  Gpu* gpu = nullptr;                    // null on the CPU
-  FlopMeter* flops = nullptr;            // null if the recipe has no peak_flops
+  Checkpointing* checkpoints = nullptr;            // null if nothing is saved
+  BestState* best = nullptr;                       // null if the best parameters are not kept
+  bool is_eval_only = false;                       // evaluate instead of training
+  WhichParameters which = WhichParameters::kAuto;  // of a checkpoint to evaluate
+  // The last step of an earlier start with this recipe that ended as done; none if there is none.
+  std::optional<uint64_t> finished_step = {};
+  bool reads_at_end = false;   // the caller reads parameters or tables after the run
+  bool is_seed_only = false;   // save the initial parameters instead of training
+  Gpu* gpu = nullptr;          // null on the CPU
+  FlopMeter* flops = nullptr;  // null if the recipe has no peak_flops
   MetricBook& metrics;
   SinkList& sinks;
   Progress& progress;

@@ -5,6 +5,7 @@
 #include "host/cli/launch_options.hpp"
 #include "host/cli/recipe_options.hpp"
 #include "host/cli/run_options.hpp"
+#include "host/cli/usage_error.hpp"
 #include "host/cli/used_recipe.hpp"
 
 #include <array>
@@ -18,6 +19,7 @@ constexpr std::array kEvaluateOptions = {kRecipeOption,
                                          kDeviceOption,
                                          kRunDirOption,
                                          kResumeOption,
+                                         kWhichOption,
                                          kLaunchOption,
                                          kBindOption,
                                          kQuietOption,
@@ -30,6 +32,10 @@ constexpr std::array kEvaluateOptions = {kRecipeOption,
 
 void read_evaluate(const GivenOptions& given, CommandLine& line) {
   read_run_options(given, line);
+  line.which = read_which(given);
+  if (!line.which.empty() && line.resume.from == ResumeFrom::kNone) {
+    fail_usage("--which has no effect without --resume: the initial parameters are evaluated");
+  }
   read_launch_options(given, line);
   read_recipe_options(given, line);
 }
@@ -40,7 +46,7 @@ const Action kEvaluateAction = {
     .option = {"eval-only",
                "",
                "evaluate the recipe's evaluation and test sets once and stop; uses the\n"
-               "initial parameters unless --resume names a checkpoint"},
+               "initial parameters unless --resume names a run or a checkpoint"},
     .options = kEvaluateOptions,
     .processes = Processes::kOfRanks,
     .read = read_evaluate,

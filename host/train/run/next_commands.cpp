@@ -41,7 +41,8 @@ std::string command_again(const RunRequest& request, const std::string& run_dir)
 std::string next_command(const Recipe& recipe,
                          const RunRequest& request,
                          const Outcome& outcome,
-                         const std::string& run_dir) {
+                         const std::string& run_dir,
+                         const std::string& newest) {
   const std::string again = command_again(request, run_dir);
   if (!again.empty() && outcome.code == ExitCode::kStopped) {
     return again;
@@ -51,7 +52,7 @@ std::string next_command(const Recipe& recipe,
       request.command_line.find(key) == std::string::npos) {
     return formatted("{} --set {}{}", again, key, 2 * *recipe.train.steps);
   }
-  return request.program + " --inspect " + quoted(outcome.saves->last);
+  return request.program + " --inspect " + quoted(newest);
 }
 
 }  // namespace
@@ -62,8 +63,13 @@ std::string next_commands(const Recipe& recipe,
                           const std::string& run_dir,
                           const std::string& export_format) {
   const bool has_ended = outcome.code == ExitCode::kDone || outcome.code == ExitCode::kStopped;
-  if (!has_ended || request.program.empty() || !outcome.saves.has_value() ||
-      outcome.saves->last.empty()) {
+  if (!has_ended || request.program.empty() || !outcome.saves.has_value()) {
+    return "";
+  }
+  const std::string& newest = outcome.saves->last.empty() && outcome.is_already_complete
+                                  ? outcome.resumed_from
+                                  : outcome.saves->last;
+  if (newest.empty()) {
     return "";
   }
   if (outcome.state.step == 0) {  // nothing is trained yet that would be worth an export
@@ -76,7 +82,7 @@ std::string next_commands(const Recipe& recipe,
           : export_format == "peft" ? " adapter"
                                     : " model") +
          " --run-dir " + quoted(run_dir) +
-         "\nnext: " + next_command(recipe, request, outcome, run_dir);
+         "\nnext: " + next_command(recipe, request, outcome, run_dir, newest);
 }
 
 }  // namespace tenon

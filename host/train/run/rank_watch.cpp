@@ -25,11 +25,13 @@ std::string machine_name() {
   return name;
 }
 
-// Before the first step, the catalogue's exit code applies. Afterwards the code is kFailed, except
-// for non-finite updates.
-ExitCode code_of(const Error& error, const RunState& state) {
-  return state.step == 0 || error.exit_code() == ExitCode::kNonFinite ? error.exit_code()
-                                                                      : ExitCode::kFailed;
+// The kind of the error decides: the same recipe and the same data fail again whenever the error
+// is found. Any other error once this process has begun a step is a failure of the run.
+ExitCode code_of(const Error& error, bool has_begun) {
+  const ExitCode code = error.exit_code();
+  return !has_begun || code == ExitCode::kRecipe || code == ExitCode::kNonFinite
+             ? code
+             : ExitCode::kFailed;
 }
 
 }  // namespace
@@ -97,7 +99,7 @@ void RankWatch::end_start() {
 }
 
 FailedEnd RankWatch::fail(const Error& error) {
-  const ExitCode code = code_of(error, published_.get());
+  const ExitCode code = code_of(error, published_.has_begun());
   if (monitor_ == nullptr) {
     return {error, code, false};
   }
@@ -131,7 +133,9 @@ void RankWatch::expect_end() {
 
 std::string RankWatch::folder_for(const RankFailure& first) const {
   const std::lock_guard lock(mutex_);
-  return leaves_folder(static_cast<ExitCode>(first.exit_code)) ? run_dir_ : "";
+  const bool is_left =
+      leaves_folder(static_cast<ExitCode>(first.exit_code)) || published_.has_begun();
+  return is_left ? run_dir_ : "";
 }
 
 RankActivity RankWatch::look() {

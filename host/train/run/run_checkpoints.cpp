@@ -40,6 +40,18 @@ std::vector<UsedPlugin> used_plugins(const CheckpointMetadata& metadata) {
   return result;
 }
 
+std::string absolute_path(const std::string& path) {
+  std::error_code ignored;
+  return path.empty() ? "" : std::filesystem::absolute(path, ignored).lexically_normal().string();
+}
+
+// Of an evaluation, only what the model is made of must be that of the checkpoint.
+bool is_of_model(const RecipeChange& change) {
+  constexpr std::string_view kOfModel[] = {"/model", "/tables", "/optimizer", "/features"};
+  return std::ranges::any_of(kOfModel,
+                             [&](std::string_view key) { return change.pointer.starts_with(key); });
+}
+
 // Another process has changed the folder between a look at it and its lock.
 [[noreturn]] void fail_changed(const std::string& path) {
   throw Error("run.dir_exists",
@@ -115,13 +127,55 @@ bool RunCheckpoints::has_attempt(const std::string& path, bool is_restart) const
     return false;
   }
   const ResumeFrom from = request_.resume.from;
+  const bool is_same_beginning = !recorded_.is_empty() && recorded_ == beginning_;
   const bool is_new_run =
-      from == ResumeFrom::kPath || request_.is_eval_only || !request_.weights.format.empty();
+      request_.is_eval_only || ((from == ResumeFrom::kPath || !request_.weights.format.empty()) &&
+                                !(is_same_beginning && !last_checkpoint_of(path).has_value()));
   if (last_checkpoint_of(path).has_value()) {
     return is_restart || from == ResumeFrom::kAuto || !is_new_run;
   }
-  return is_restart ||
-         (!is_new_run && recipe_.checkpoint.has_value() && is_unsaved_run(path, recipe_.name));
+  return is_restart || (!is_new_run && (recipe_.checkpoint.has_value() || is_same_beginning) &&
+                        is_unsaved_run(path, recipe_.name));
+}
+
+// Decides what a start without a checkpoint of its own begins with: what the command line gives,
+// or what the lost attempt in the folder began with.
+// Errors  run.import_lost: the command line has no import to repeat
+void RunCheckpoints::choose_beginning(const std::string& path) {
+  if (request_.is_eval_only) {
+    beginning_.tables_from = request_.tables.import_from;
+    return;
+  }
+  beginning_ = {.import_from = absolute_path(request_.weights.from),
+                .resumed_from = request_.resume.from == ResumeFrom::kPath
+                                    ? absolute_path(request_.resume.path)
+                                    : "",
+                .tables_from = absolute_path(request_.tables.import_from)};
+  if (path.empty() || last_checkpoint_of(path).has_value()) {
+    return;
+  }
+  recorded_ = request_.resume.from == ResumeFrom::kNone && request_.weights.format.empty() &&
+                      beginning_.is_empty()
+                  ? RunBeginning()
+                  : beginning_of(path);
+  if (recorded_.is_empty() || !beginning_.is_empty()) {
+    return;
+  }
+  if (!recorded_.import_from.empty()) {
+    throw Error("run.import_lost",
+                "the run folder " + path + " is that of an import (" + recorded_.options() +
+                    ") that ended before it saved a checkpoint; repeat the import with " +
+                    recorded_.options() + " --run-dir " + path +
+                    ", or start over from random weights with --resume none");
+  }
+  beginning_ = recorded_;
+  log_info("beginning again with " + recorded_.options());
+}
+
+void RunCheckpoints::write_beginning(const RunFolder& folder) const {
+  if (!request_.is_eval_only) {
+    tenon::write_beginning(folder.path(), beginning_);
+  }
 }
 
 // Opens the folder whose storage has checkpoints, and lists them. A storage plugin may have
@@ -192,6 +246,7 @@ RunFolder RunCheckpoints::make_folder() {
   if (may_resume && !path.empty() && has_checkpoints(path)) {
     return resume_in(path, claim);
   }
+  choose_beginning(path);
   if (has_attempt(path, is_restart) && (may_resume || !has_checkpoints(path))) {
     return start_over_in(path, is_restart);
   }
@@ -205,9 +260,16 @@ ResumeCandidates* RunCheckpoints::find(const RunFolder& folder) {
            .broadcast_text(
                to_try_.empty() ? "" : to_try_.front(), 0, "newest checkpoint of the run folder")
            .empty();
-  if (request_.resume.from == ResumeFrom::kPath && !has_own) {
-    NamedCheckpoints named =
-        find_checkpoints(context_.factory, storage_use(), request_.resume.path);
+  // A run that starts over begins with what its lost attempt began with, as rank 0 has read.
+  beginning_.tables_from = world_.control().broadcast_text(
+      has_own ? "" : beginning_.tables_from, 0, "folder of table rows");
+  beginning_.resumed_from = world_.control().broadcast_text(
+      request_.resume.from == ResumeFrom::kPath ? request_.resume.path : beginning_.resumed_from,
+      0,
+      "checkpoint to resume from");
+  if (!beginning_.resumed_from.empty() && !has_own) {
+    const std::string& from = beginning_.resumed_from;
+    NamedCheckpoints named = find_checkpoints(context_.factory, storage_use(), from);
     if (is_first()) {
       std::ranges::for_each(named.warnings, log_warning);
     }
@@ -217,7 +279,7 @@ ResumeCandidates* RunCheckpoints::find(const RunFolder& folder) {
                    std::move(named.checkpoints),
                    [this](const CheckpointReader& reader) {
                      check_changes(reader);
-                     warn_of_missing_training(reader, request_.resume.path);
+                     warn_of_missing_training(reader, beginning_.resumed_from);
                    });
   } else {
     saved_.emplace(storage_at(folder.path()),
@@ -227,7 +289,7 @@ ResumeCandidates* RunCheckpoints::find(const RunFolder& folder) {
                      check_changes(reader);
                      warn_of_missing_training(reader, folder.path());
                      earlier_names_.insert(reader.index().metadata.run);
-                     if (is_first()) {
+                     if (is_first() && !request_.is_eval_only) {
                        folder.write("recipe.json", frozen_recipe(recipe_));
                      }
                    });
@@ -239,16 +301,19 @@ ResumeCandidates* RunCheckpoints::find(const RunFolder& folder) {
 // All ranks find the same changes; rank 0 logs them.
 // Errors  resume.only_weights; resume.recipe_changed; the error of a plugin that differs too much
 void RunCheckpoints::check_changes(const CheckpointReader& reader) {
-  if (const std::string& kind = reader.index().metadata.kind; kind != kFullCheckpoint) {
+  if (const std::string& kind = reader.index().metadata.kind;
+      kind != kFullCheckpoint && !request_.is_eval_only) {
     throw Error(
         "resume.only_weights",
         reader.address() +
             " has only parameters, which are not enough to resume; name a checkpoint in the "
             "\"checkpoints\" folder of a run");
   }
-  const auto changes =
-      recipe_changes({reader.recipe(), reader.index().num_ranks()},
-                     {frozen_recipe(recipe_), static_cast<int64_t>(world_.size())});
+  auto changes = recipe_changes({reader.recipe(), reader.index().num_ranks()},
+                                {frozen_recipe(recipe_), static_cast<int64_t>(world_.size())});
+  if (request_.is_eval_only) {  // data, losses and metrics are those of now
+    std::erase_if(changes, [](const RecipeChange& change) { return !is_of_model(change); });
+  }
   refuse_changes(changes, reader.address());
   std::vector<RecipeChange> told;
   std::ranges::copy_if(changes, std::back_inserter(told), [](const RecipeChange& change) {

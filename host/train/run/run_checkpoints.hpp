@@ -12,6 +12,7 @@
 #include "host/checkpoint/run_lock.hpp"
 #include "host/metrics/run_folder.hpp"
 #include "host/train/resume/resume_candidates.hpp"
+#include "host/train/resume/run_beginning.hpp"
 #include "host/train/run/run_context.hpp"
 
 #include <memory>
@@ -28,12 +29,18 @@ class RunCheckpoints {
   RunCheckpoints(const RunContext& context, std::optional<RunLock>& lock);
 
   // Makes or reopens the folder, locks it, and lists the checkpoints to resume from. If the run
-  // starts over in the folder of a lost attempt, moves that attempt's files to attempt-N in it.
-  // Rank 0 only.
+  // starts over in the folder of a lost attempt, moves that attempt's files to attempt-N in it, and
+  // begins with what that attempt began with. Rank 0 only.
   //
   // Errors  run.*, storage.io; resume.checkpoints_gone if the folder records a checkpoint, but the
-  //         storage has none
+  //         storage has none; run.import_lost if the attempt was an import
   RunFolder make_folder();
+  // Records in the folder what this run begins with. Rank 0 only, after make_folder, before
+  // recipe.json is written.
+  // Errors  run.dir_unwritable
+  void write_beginning(const RunFolder& folder) const;
+  // Returns the folder to import table rows from; "" for none. After find().
+  const std::string& tables_from() const { return beginning_.tables_from; }
   // True if the folder has checkpoints to resume from. Rank 0 only, after make_folder.
   bool has_some() const { return !to_try_.empty(); }
 
@@ -59,6 +66,7 @@ class RunCheckpoints {
   void claim_folder(const std::string& path);
   bool has_checkpoints(const std::string& run_dir);
   bool has_attempt(const std::string& path, bool is_restart) const;
+  void choose_beginning(const std::string& path);
   RunFolder resume_in(const std::string& path, const RunFolder::Claim& claim);
   RunFolder start_over_in(const std::string& path, bool is_restart);
   void check_changes(const CheckpointReader& reader);
@@ -73,6 +81,8 @@ class RunCheckpoints {
   World& world_;
   std::optional<RunLock>& lock_;
   std::vector<std::string> to_try_;  // on rank 0: checkpoints of the run folder, newest first
+  RunBeginning beginning_;           // of this start; on other ranks than 0, after find()
+  RunBeginning recorded_;            // on rank 0: that of the attempt in the folder
   std::set<std::string> earlier_names_;
   std::shared_ptr<CheckpointStore> storage_;
   std::string storage_of_;  // the run folder of storage_

@@ -4,6 +4,7 @@
 #include "host/device/block_cache.hpp"
 #include "host/distributed/collectives/together.hpp"
 #include "host/embedding/row_exchange.hpp"
+#include "host/io/content_hash.hpp"
 #include "host/log/log.hpp"
 #include "host/model/parametrization_start.hpp"
 #include "host/tensor/philox.hpp"
@@ -13,12 +14,16 @@
 #include "host/train/resume/checkpoint_storage.hpp"
 #include "host/train/resume/exports.hpp"
 #include "host/train/resume/last_checkpoint.hpp"
+#include "host/train/resume/run_file.hpp"
 #include "host/train/run/peak_flops.hpp"
 #include "host/train/run/run_kernels.hpp"
 #include "host/train/run/table_files.hpp"
 
+#include <nlohmann/json.hpp>
+
 #include <algorithm>
 #include <set>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -189,7 +194,7 @@ std::unique_ptr<TableSet> RunEngine::make_tables() {
   }
   auto tables = std::make_unique<TableSet>(
       components_.take_tables(), plan.lookups, context_.platform.exec(), rank_groups_.for_tables());
-  if (const std::string& from = context_.request.tables.import_from; !from.empty()) {
+  if (const std::string& from = run_checkpoints_.tables_from(); !from.empty()) {
     const Mesh& mesh = context_.platform.mesh();
     together(context_.world.control(), "import of tables", [&] {
       import_tables(*tables, from, [&mesh](int64_t id) {
@@ -264,7 +269,7 @@ std::vector<EvalSet> RunEngine::make_eval_sets(std::deque<RunDataset>& sets,
 }
 
 std::unique_ptr<BestState> RunEngine::make_best() {
-  if (!recipe_.eval.keep_best.has_value()) {
+  if (!recipe_.eval.keep_best.has_value() || context_.request.is_eval_only) {
     return nullptr;
   }
   BestState::Parts kept = {{"parameters", &parameters_}};
@@ -410,6 +415,9 @@ TrainerParts RunEngine::make_trainer_parts(const LoopSurroundings& surroundings)
           .checkpoints = checkpoints_.get(),
           .best = best_.get(),
           .is_eval_only = request.is_eval_only,
+          .which = request.which,
+          .finished_step = finished_step(),
+          .reads_at_end = !request.tables.export_to.empty(),
           .is_seed_only = is_seed_only(),
           .gpu = platform.gpu(),
           .flops = flop_meter_.get(),
@@ -437,6 +445,24 @@ TrainerParts RunEngine::make_trainer_parts(const LoopSurroundings& surroundings)
               }};
 }
 
+// Reads the summary on rank 0. It counts only if it is of the same recipe.
+std::optional<uint64_t> RunEngine::finished_step() {
+  int64_t step = -1;
+  if (is_first() && saved_ != nullptr) {
+    const nlohmann::json summary = read_run_json(folder_.file("summary.json"));
+    const auto has = [&summary](const char* key, const std::string& value) {
+      return summary.value(key, nlohmann::json()) == value;
+    };
+    if (summary.is_object() && has("outcome", "done") &&
+        has("recipe_hash", content_hash_of(frozen_recipe(recipe_))) &&
+        summary.value("steps", nlohmann::json()).is_number_unsigned()) {
+      step = summary["steps"].get<int64_t>();
+    }
+  }
+  context_.world.control().all_reduce(std::span(&step, 1), Reduce::kMax, "step of the summary");
+  return step >= 0 ? std::optional(static_cast<uint64_t>(step)) : std::nullopt;
+}
+
 void RunEngine::export_rows() {
   const TableFolders& tables = context_.request.tables;
   const Mesh& mesh = context_.platform.mesh();
@@ -452,14 +478,14 @@ void RunEngine::export_rows() {
 Outcome RunEngine::run(const LoopSurroundings& surroundings) {
   Trainer trainer(make_trainer_parts(surroundings), components_.take_hooks());
   Outcome outcome = trainer.run();
-  if (!context_.request.tables.export_to.empty() && outcome.error_id.empty()) {
-    export_rows();
-  }
   outcome.traffic = context_.world.traffic();
   outcome.peak_tensor_bytes = cpu_tensor_memory().peak_bytes;
   if (outcome.error_id.empty() || context_.world.size() == 1) {
     outcome.parameters_hash =
         parameters_.hash([this](FlatGroup& group) { return flow_.gather_stored(group); });
+  }
+  if (!context_.request.tables.export_to.empty() && outcome.error_id.empty()) {
+    export_rows();
   }
   return outcome;
 }

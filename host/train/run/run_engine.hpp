@@ -97,6 +97,7 @@ class RunEngine {
   void initialise_further(uint64_t seed);
   void load_further(Progress& progress);
   TrainerParts make_trainer_parts(const LoopSurroundings& surroundings);
+  std::optional<uint64_t> finished_step();
   void export_rows();
   bool is_seed_only() const { return !context_.request.weights.format.empty(); }
   bool is_first() const { return context_.platform.is_first(); }

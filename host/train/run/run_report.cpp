@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/train/run/run_report.hpp"
 
+#include "host/io/content_hash.hpp"
 #include "host/metrics/progress.hpp"
 #include "host/text/formatted.hpp"
 
@@ -201,7 +202,11 @@ std::string header_text(const RunReport& report) {
 
 std::string last_line(const RunReport& report, const Outcome& outcome) {
   std::string line = outcome.word();
-  line += ": " + outcome.reason + " in " + duration_text(outcome.seconds);
+  line += ": " + outcome.reason;
+  if (outcome.is_already_complete) {
+    return line + "; " + report.run_dir;
+  }
+  line += " in " + duration_text(outcome.seconds);
   std::vector<EvalSetUse> sets = report.recipe.data.eval;
   sets.insert(sets.end(), report.recipe.data.test.begin(), report.recipe.data.test.end());
   for (const EvalSetUse& set : sets) {
@@ -226,6 +231,7 @@ std::string last_line(const RunReport& report, const Outcome& outcome) {
 std::string summary_json(const RunReport& report, const Outcome& outcome) {
   Json summary;
   summary["name"] = report.recipe.name;
+  summary["recipe_hash"] = content_hash_of(frozen_recipe(report.recipe));
   summary["outcome"] = outcome.word();
   summary["exit_code"] = static_cast<int>(outcome.code);
   summary["reason"] = outcome.reason;

@@ -6,6 +6,7 @@
 #include "host/device/gpu_places.hpp"
 #include "host/distributed/ranks/rank_environment.hpp"
 #include "host/metrics/progress.hpp"
+#include "host/recipe/load_recipe.hpp"
 #include "host/train/resume/resume_request.hpp"
 #include "host/train/run/table_folders.hpp"
 #include "host/train/run_state/run_boundary.hpp"
@@ -32,7 +33,9 @@ struct RunRequest {
   std::string program = {};
   std::string plugin_options = {};
   std::optional<StepRange> profile;
-  bool is_eval_only = false;  // evaluate with the initial parameters instead of training
+  bool is_eval_only = false;  // evaluate instead of training
+  // With is_eval_only and a checkpoint: which of its parameters to evaluate.
+  WhichParameters which = WhichParameters::kAuto;
   GpuPlaces gpu = {};
   TableFolders tables = {};    // rows to import before training, and to export after it
   RankEnvironment ranks = {};  // which rank this process is

@@ -16,16 +16,20 @@
 #include "host/text/formatted.hpp"
 #include "host/train/components/run_failure.hpp"
 #include "host/train/rank_decisions.hpp"
+#include "host/train/resume/run_file.hpp"
 #include "host/train/run/memory_check.hpp"
 #include "host/train/run/next_commands.hpp"
 #include "host/train/run/rank_records.hpp"
 #include "host/train/run/run_engine.hpp"
 #include "host/train/run/run_fingerprint.hpp"
 #include "host/train/run/run_witness.hpp"
+#include "host/train/run/size_warnings.hpp"
 #include "host/train/run/stored_outputs.hpp"
 #include "host/train/run/stuck_run.hpp"
 #include "host/train/same_data.hpp"
 #include "host/train/weights/weight_places.hpp"
+
+#include <nlohmann/json.hpp>
 
 #include <cmath>
 #include <cstdint>
@@ -130,9 +134,12 @@ void log_plugins(const std::vector<ReportedPlugin>& plugins) {
   }
 }
 
-void write_summary(const RunFolder& folder, const RunReport& report, Outcome& outcome) {
+void write_summary(const RunFolder& folder,
+                   const std::string& name,
+                   const RunReport& report,
+                   Outcome& outcome) {
   try {
-    folder.write("summary.json", summary_json(report, outcome));
+    folder.write(name, summary_json(report, outcome));
   } catch (const Error& error) {  // a run without a summary looks unfinished
     log_error(error.what());
     if (outcome.code == ExitCode::kDone) {
@@ -163,6 +170,7 @@ RunSession::RunSession(const Recipe& recipe,
 
 void RunSession::check() {
   components_.emplace(context_);
+  warn_of_sizes(context_, *components_);
 }
 
 void RunSession::check_with_all() {
@@ -218,6 +226,7 @@ RunFolder RunSession::make_first_folder() {
     attach_log_file(folder.file("log.txt"));
     RankRecords(folder.path()).put_aside();
     if (!checkpoints_.has_some()) {
+      checkpoints_.write_beginning(folder);
       folder.write("recipe.json", frozen_recipe(recipe_));
     }
   });
@@ -269,14 +278,14 @@ void RunSession::watch_folder(const RunFolder& folder, const RunReport& report) 
     ended.state = published_.get();
     ended.seconds = seconds();
     try {
-      folder.write("summary.json", summary_json(report, ended));
+      folder.write(summary_name(), summary_json(report, ended));
       dismiss_witness();
     } catch (const Error& failure) {
       log_warning(failure.what());
     }
   };
   if (request_.witness != nullptr && is_first()) {
-    request_.witness->expect(folder.full_path() + "/summary.json", summary_json(report, {}));
+    request_.witness->expect(folder.full_path() + "/" + summary_name(), summary_json(report, {}));
   }
   watch_.use_folder(folder.path(), write_early_end);
   tell_stuck_to([this, write_early_end](const Error& error, int code) {
@@ -313,7 +322,8 @@ Outcome RunSession::train(const SignalWatch& signals) {
   watch_.forget_writer();
   report.device_waits = platform_.waits_by_plugin();
   report.live_handles = live_handles();
-  if (leaves_folder(outcome.code)) {
+  const bool has_saved = outcome.saves.has_value() && outcome.saves->committed > 0;
+  if (leaves_folder(outcome.code) || published_.has_begun() || has_saved) {
     report_end(folder, report, outcome, progress);
   } else if (is_first()) {  // the error is reported, and no work was done
     folder.discard();
@@ -389,8 +399,10 @@ void RunSession::report_end(const RunFolder& folder,
                             const RunReport& report,
                             Outcome& outcome,
                             Progress& progress) {
-  if (watch_.writes_summary()) {
-    write_summary(folder, report, outcome);
+  const bool is_written =
+      outcome.keeps_summary && !read_run_json(folder.file("summary.json")).is_null();
+  if (watch_.writes_summary() && !is_written) {
+    write_summary(folder, summary_name(), report, outcome);
   }
   progress.say(last_line(report, outcome));
   const std::string commands =
@@ -403,6 +415,11 @@ void RunSession::report_end(const RunFolder& folder,
     progress.say(commands);
   }
   flush_log();
+}
+
+// An evaluation in the folder of a training run leaves that run's summary alone.
+std::string RunSession::summary_name() const {
+  return request_.is_eval_only && checkpoints_.has_some() ? "evaluation.json" : "summary.json";
 }
 
 // The summary is written.
@@ -421,7 +438,7 @@ double RunSession::seconds() const {
 // On the watchdog's thread.
 void RunSession::end_stuck(const StuckCall& call) {
   const std::lock_guard lock(stuck_mutex_);
-  end_stuck_run(call, published_.get(), write_stuck_summary_);
+  end_stuck_run(call, published_, write_stuck_summary_);
 }
 
 void RunSession::tell_stuck_to(StuckWriter writer) {

@@ -34,6 +34,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 
 namespace tenon {
 
@@ -91,6 +92,7 @@ class RunSession {
                   Progress& progress);
   void tell_stuck_to(StuckWriter writer);
   [[noreturn]] void end_stuck(const StuckCall& call);
+  std::string summary_name() const;
   void dismiss_witness();
   double seconds() const;
   bool is_first() const { return platform_.is_first(); }

@@ -43,18 +43,18 @@ void end_after_grace(const std::string& text, int code, unsigned seconds) {
 }
 
 void end_stuck_run(const StuckCall& call,
-                   const RunState& state,
+                   const PublishedState& published,
                    const std::function<bool(const Error& error, int code)>& conclude) {
   const bool is_data = call.component->kind == "dataset";
   const std::string key = is_data ? "data.timeout_seconds" : "plugins.timeout_seconds";
-  const std::string when =
-      state.step == 0 ? "before the first step" : formatted("in step {}", state.step);
+  const std::string when = published.has_begun() ? formatted("in step {}", published.get().step)
+                                                 : "before the first step";
   const Error error("plugin.stuck",
                     call.describe() + ", " + when +
                         "; a call cannot be cancelled, so the run ends here. If it only is slow, "
                         "set " +
                         key + " to more");
-  const int code = static_cast<int>(state.step == 0 ? error.exit_code() : ExitCode::kFailed);
+  const int code = static_cast<int>(published.has_begun() ? ExitCode::kFailed : error.exit_code());
   end_after_grace(error.what(), code, kGraceSeconds);
   if (conclude && conclude(error, code)) {
     log_to_file(error.what());

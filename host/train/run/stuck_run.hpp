@@ -8,7 +8,7 @@
 
 #include "host/error/error.hpp"
 #include "host/plugin/watchdog.hpp"
-#include "host/train/run_state/run_state.hpp"
+#include "host/train/run_state/published_state.hpp"
 
 #include <functional>
 #include <string>
@@ -30,7 +30,7 @@ void end_after_grace(const std::string& text, int code, unsigned seconds);
 // if it printed the error on the terminal. It may be empty. Other threads are still running, and
 // `conclude` must not touch their data.
 [[noreturn]] void end_stuck_run(const StuckCall& call,
-                                const RunState& state,
+                                const PublishedState& published,
                                 const std::function<bool(const Error& error, int code)>& conclude);
 
 }  // namespace tenon

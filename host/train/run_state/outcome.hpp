@@ -56,7 +56,7 @@ struct PackedRows {
   int64_t lost = 0;       // tokens of samples that were dropped or cut
 };
 
-// The best evaluation, whose parameters the run ended with.
+// The best evaluation so far. A run that is done ends with its parameters.
 struct BestEvaluation {
   uint64_t step = 0;
   std::string metric;
@@ -91,6 +91,10 @@ struct Outcome {
   ExitCode code = ExitCode::kDone;
   std::string reason;    // "reached 300 steps", "received SIGTERM", an error's text
   std::string error_id;  // "" if there was no error
+  // The run had ended before this start, which trained nothing.
+  bool is_already_complete = false;
+  // Nothing was left to evaluate or to export either: the summary of the earlier start is right.
+  bool keeps_summary = false;
   RunState state;
   double seconds = 0;
   long lost_records = 0;                       // failed writes of metrics, over all sinks

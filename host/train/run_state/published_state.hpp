@@ -22,6 +22,13 @@ class PublishedState {
     const std::lock_guard lock(mutex_);
     state_ = state;
   }
+  // The same, at the begin of a step of this process.
+  void begin_step(const RunState& state) {
+    set(state);
+    has_begun_.store(true, std::memory_order_relaxed);
+  }
+  // True once this process has begun a step. A resumed run has a step before that.
+  bool has_begun() const { return has_begun_.load(std::memory_order_relaxed); }
   RunState get() const {
     const std::lock_guard lock(mutex_);
     return state_;
@@ -37,6 +44,7 @@ class PublishedState {
  private:
   mutable std::mutex mutex_;
   RunState state_;
+  std::atomic<bool> has_begun_ = false;
   std::atomic<uint32_t> event_ = TENON_NUM_EVENTS;
 };
 

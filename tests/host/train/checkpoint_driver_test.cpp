@@ -74,6 +74,38 @@ TEST_CASE("initial parameters are saved in place of training", "[train]") {
   CHECK(run.storage->list() == Names{"step-00000000_epoch-0"});
 }
 
+TEST_CASE("initial parameters that cannot be saved are an error", "[train]") {
+  RunRig run;
+  run.recipe.checkpoint = every_two_steps();
+  run.recipe.checkpoint->retries = 0;
+  run.folder.write("checkpoints", "a file in the way");
+  LoopRig loop(run);
+  try {
+    loop.checkpoints.save_initial();
+    FAIL("nothing was saved");
+  } catch (const Error& error) {
+    CHECK(error.id() == "checkpoint.failed");
+    CHECK(error.exit_code() == ExitCode::kFailed);
+    CHECK_THAT(error.what(), contains_text((run.folder.path() / "checkpoints").string()));
+  }
+}
+
+TEST_CASE("a hook that ends the run after a checkpoint has it saved again", "[train]") {
+  RunRig run;
+  run.recipe.checkpoint = every_two_steps();
+  LoopRig loop(run);
+  loop.state.step = 2;
+  loop.checkpoints.save_if_due(RunBoundary::kStep);
+  Decision decision;
+  decision.set(Vote::kStop);
+  loop.stop.note_stop_request("enough");
+  loop.stop.act_on(decision);
+  loop.checkpoints.save_if_due(RunBoundary::kWindow);
+  loop.checkpoints.save_if_due(RunBoundary::kWindow);
+  loop.checkpoints.finish();
+  CHECK(run.storage->list() == Names{"step-00000002_epoch-0", "step-00000002_epoch-0_2"});
+}
+
 TEST_CASE("a recipe that saves nothing costs nothing", "[train]") {
   RunRig run;
   LoopRig loop(run);

@@ -10,6 +10,7 @@
 #include <tenon/optimizer.h>
 
 #include "host/checkpoint/local_storage.hpp"
+#include "host/error/status.hpp"
 #include "host/plugin/model_proxy.hpp"
 #include "host/tensor/handle.hpp"
 #include "host/train/loop_wiring.hpp"
@@ -35,6 +36,7 @@ namespace tenon {
 struct SumLoss {
   bool counts_from_batch = true;
   double times = 1;  // NaN makes the step non-finite
+  bool fails = false;
 
   static tenon_status* describe(void* self, tenon_loss_info* out) {
     static const tenon_port ports[] = {
@@ -52,6 +54,9 @@ struct SumLoss {
     return nullptr;
   }
   static tenon_status* compute(void* self, const tenon_exec*, tenon_loss_compute_args* args) {
+    if (static_cast<SumLoss*>(self)->fails) {
+      return make_status(nullptr, TENON_INVALID, "sum.failed", "the label 7 is out of range");
+    }
     args->out_sum_own =
         new_handle(tensor_of(args->inputs[0]).sum() * static_cast<SumLoss*>(self)->times);
     return nullptr;

@@ -42,6 +42,7 @@ struct LoaderRig {
                       .parameters = *run.store,
                       .flow = *run.flow,
                       .optimizer = *run.optimizer,
+                      .values = *run.values,
                       .progress = run.progress,
                       .collective = run.alone});
   }
@@ -164,6 +165,26 @@ TEST_CASE("without models of others nothing is loaded", "[train]") {
   CHECK_FALSE(loader.resumes());
   CHECK_FALSE(loader.load_pretrained([](const StateTree&) {}));
   CHECK_FALSE(loader.reload(ReloadPoint::kStep, 4));
+}
+
+TEST_CASE("to evaluate a checkpoint only its model is loaded", "[train]") {
+  LoaderRig rig;
+  ResumeCandidates saved = rig.saved();
+  RunLoader loader = rig.loader(&saved);
+  rig.run.set_weight(9);
+  const RunState state = loader.load_model(WhichParameters::kAuto);
+  CHECK(rig.run.weight() == 3);
+  CHECK(state.step == 3);
+  CHECK(rig.loop->state.step == 4);  // the loop is where it was
+  CHECK_THAT(loader.loaded_text(), contains_text("step 3 of ") && contains_text("step-00000003"));
+  ResumeCandidates again = rig.saved();
+  RunLoader best = rig.loader(&again);
+  try {
+    best.load_model(WhichParameters::kBest);
+    FAIL("no best evaluation is kept");
+  } catch (const Error& error) {
+    CHECK(error.id() == "checkpoint.no_best");
+  }
 }
 
 }  // namespace tenon

@@ -187,4 +187,59 @@ TEST_CASE("a hook of one rank stops all, with its reason", "[train]") {
   CHECK(without[0] == "a hook asked to stop");
 }
 
+TEST_CASE("a resumed run is complete if nothing is left to train", "[train]") {
+  using Complete = StopConditions::Complete;
+  SingleRank alone;
+  TrainRecipe train = with(&TrainRecipe::steps, 9);
+  RunState state = {.step = 4};
+  StopConditions ended(train, state, alone, nullptr);
+  Decision decision;
+  decision.set(Vote::kStop);
+  ended.note_stop_request("early_stop: enough");
+  ended.act_on(decision);
+  StateTree tree;
+  ended.put_fields(tree, "run");
+  CHECK(tree.get_bytes("run/ended") == "early_stop: enough");
+
+  StopConditions same(train, state, alone, nullptr);
+  same.get_fields(tree, "run");
+  same.end_if_complete(/*has_same_end=*/true, std::nullopt);
+  CHECK(same.complete() == Complete::kTrained);
+  CHECK(same.code() == ExitCode::kDone);
+  CHECK(same.reason() == "early_stop: enough");
+  StateTree again;
+  same.put_fields(again, "run");
+  CHECK(again.get_bytes("run/ended") == "early_stop: enough");
+
+  StopConditions changed(train, state, alone, nullptr);
+  changed.get_fields(tree, "run");
+  changed.end_if_complete(/*has_same_end=*/false, std::nullopt);
+  CHECK(changed.complete() == Complete::kNo);
+  CHECK_FALSE(changed.is_over());
+
+  // Earlier releases saved the hook's reason only.
+  StateTree old;
+  old.put_double("run/seconds", 1, TENON_STATE_PER_RANK);
+  old.put_bytes("run/stop_reason", "early_stop: enough", TENON_STATE_PER_RANK);
+  StopConditions of_old(train, state, alone, nullptr);
+  of_old.get_fields(old, "run");
+  of_old.end_if_complete(true, 4);
+  CHECK(of_old.complete() == Complete::kFinished);
+
+  state.step = 9;
+  StopConditions at_length(train, state, alone, nullptr);
+  at_length.end_if_complete(false, 8);
+  CHECK(at_length.complete() == Complete::kTrained);
+  CHECK(at_length.reason() == "reached 9 steps");
+
+  train.exit_at_step = 5;
+  for (const uint64_t step : {5, 6}) {
+    state.step = step;
+    StopConditions at_exit(train, state, alone, nullptr);
+    at_exit.end_if_complete(true, std::nullopt);
+    CHECK(at_exit.complete() == Complete::kFinished);
+    CHECK(at_exit.code() == ExitCode::kDone);
+  }
+}
+
 }  // namespace tenon

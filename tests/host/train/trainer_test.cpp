@@ -143,4 +143,36 @@ TEST_CASE("an evaluation alone trains nothing", "[train]") {
   CHECK(outcome.state.step == 0);
 }
 
+TEST_CASE("an evaluation set is tried before the first step, without events", "[train]") {
+  RunRig run;
+  run.has_eval = true;
+  run.recipe.eval.every.steps = 2;
+  run.loss.fails = true;
+  RecordingHook hook;
+  const Outcome outcome = run_with(run, hook);
+  CHECK(outcome.error_id == "plugin.failed");
+  CHECK(outcome.state.step == 0);
+  CHECK_THAT(outcome.reason,
+             contains_text("evaluation on eval (") && contains_text("batch 1, sample 0 ") &&
+                 contains_text("the label 7 is out of range"));
+  CHECK(hook.count(TENON_EVENT_BEFORE_FORWARD) == 0);
+  CHECK(hook.count(TENON_EVENT_BEFORE_EVALUATE) == 0);
+}
+
+TEST_CASE("what is trained is saved before an evaluation ends the run", "[train]") {
+  RunRig run;
+  run.has_eval = true;
+  run.recipe.eval.every.steps = 2;
+  run.recipe.checkpoint.emplace();
+  run.recipe.checkpoint->every.steps = 100;
+  RecordingHook hook;
+  hook.on_event = [&](const tenon_event& event) {
+    run.loss.fails = event.id == TENON_EVENT_BEFORE_EVALUATE || (run.loss.fails && event.step == 2);
+  };
+  const Outcome outcome = run_with(run, hook);
+  CHECK(outcome.error_id == "plugin.failed");
+  CHECK(outcome.state.step == 2);
+  CHECK(run.storage->list() == std::vector<std::string>{"step-00000002_epoch-0"});
+}
+
 }  // namespace tenon

@@ -239,4 +239,61 @@ TEST_CASE("where nothing is saved a folder in use is refused", "[train]") {
   }
 }
 
+TEST_CASE("a lost attempt begins again with what it began with", "[train]") {
+  RunRig source("{}", automatic());
+  save_run(source, {2, 4}, 4);
+  RunRequest from;
+  from.resume = {.from = ResumeFrom::kPath, .path = source.run_dir().string()};
+  const auto begin = [](const RunRig& rig) {
+    std::optional<RunLock> lock;
+    RunCheckpoints checkpoints(rig.context(), lock);
+    const RunFolder folder = checkpoints.make_folder();
+    checkpoints.write_beginning(folder);
+    folder.write("recipe.json", frozen_recipe(rig.recipe()));
+  };
+  const auto ask_again = [](RunRig& rig, ResumeFrom from) {
+    rig.request().resume = {.from = from};
+    rig.request().weights = {};
+    rig.request().tables = {};
+  };
+  SECTION("a checkpoint of another run") {
+    RunRig rig("{}", from);
+    begin(rig);
+    CHECK(beginning_of(rig.run_dir().string()).options() ==
+          "--resume " + source.run_dir().string());
+    CHECK(resumed_step(rig) == 4);  // by the same command
+    ask_again(rig, ResumeFrom::kAuto);
+    CHECK(resumed_step(rig) == 4);
+    CHECK_THAT(rig.log(), contains_text("beginning again with --resume "));
+    ask_again(rig, ResumeFrom::kNone);
+    CHECK_FALSE(resumed_step(rig).has_value());
+  }
+  SECTION("table rows") {
+    RunRequest tables = automatic();
+    tables.tables.import_from = "/rows";
+    RunRig rig("{}", tables);
+    begin(rig);
+    ask_again(rig, ResumeFrom::kAuto);
+    std::optional<RunLock> lock;
+    RunCheckpoints checkpoints(rig.context(), lock);
+    checkpoints.find(checkpoints.make_folder());
+    CHECK(checkpoints.tables_from() == "/rows");
+  }
+  SECTION("an import has to be repeated") {
+    RunRequest import;
+    import.weights = {.format = "hf", .from = "/weights"};
+    RunRig rig("{}", import);
+    begin(rig);
+    CHECK_FALSE(resumed_step(rig).has_value());  // by the same command
+    ask_again(rig, ResumeFrom::kAuto);
+    try {
+      resumed_step(rig);
+      FAIL("it would train random parameters");
+    } catch (const Error& error) {
+      CHECK(error.id() == "run.import_lost");
+      CHECK_THAT(error.what(), contains_text("--import hf /weights --run-dir "));
+    }
+  }
+}
+
 }  // namespace tenon

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/train/batch_evaluator.hpp"
+
+#include "host/data/batch_builder.hpp"
+#include "host/device/random_state.hpp"
+#include "host/metrics/metric_book.hpp"
+#include "host/metrics/metrics_service.hpp"
+#include "host/text/formatted.hpp"
+#include "host/train/components/run_failure.hpp"
+#include "host/train/rank_decisions.hpp"
+#include "host/train/same_data.hpp"
+
+#include <algorithm>
+#include <exception>
+#include <utility>
+
+namespace tenon {
+namespace {
+
+// Streams do not say which source a sample comes from.
+bool is_mix(const DataSource& source) {
+  return !source.parts().empty() && source.info().style == DatasetStyle::kMap;
+}
+
+// "eval/near" of the prefix "eval/near/".
+std::string set_name(const std::string& prefix) {
+  return prefix.ends_with('/') ? prefix.substr(0, prefix.size() - 1) : prefix;
+}
+
+}  // namespace
+
+bool BatchEvaluator::evaluate(DataStream& data, const std::string& prefix, EvaluationSums& sums) {
+  parts_.events.fire(TENON_EVENT_BEFORE_WINDOW);
+  start_vote(data);
+  BatchVote vote = finish_vote(data);
+  while (vote == BatchVote::kMore) {
+    evaluate_batch({data, prefix, sums.microbatch}, sums);
+    vote = finish_vote(data);
+  }
+  parts_.events.place().microbatch = 0;
+  has_failed_ = has_failed_ || any_rank(parts_.collective, failure_.has_value());
+  const bool is_complete = vote != BatchVote::kCut && !has_failed_;
+  if (is_complete && !data.has_reached_limit()) {
+    parts_.events.fire(TENON_EVENT_OUT_OF_DATA);
+  }
+  parts_.events.fire(TENON_EVENT_AFTER_WINDOW);
+  return is_complete;
+}
+
+void BatchEvaluator::rethrow() const {
+  if (failure_.has_value()) {
+    throw Error(*failure_);
+  }
+}
+
+// The vote on the next batch runs while this batch is evaluated.
+void BatchEvaluator::evaluate_batch(const Place& at, EvaluationSums& sums) {
+  DataStream& data = at.data;
+  Microbatch microbatch{.batch = empty_batch(data.source().info().schema)};
+  hold(at, [&] {
+    if (auto next = data.loader().next(); next.has_value()) {
+      microbatch.batch = std::move(*next);
+    }
+  });
+  microbatch.is_by_source = parts_.by_source && is_mix(data.source());
+  start_vote(data);
+  parts_.events.place().microbatch = sums.microbatch;
+  const CallPlace place{parts_.state.step, static_cast<uint32_t>(sums.microbatch), false};
+  parts_.step.batch = &microbatch.batch;
+  parts_.events.fire(TENON_EVENT_AFTER_DATA);
+  const auto forward = [&] { parts_.forward_pass.run_model(microbatch.batch, place); };
+  bool has_outputs = true;
+  if (parts_.collective.world_size() == 1) {
+    has_outputs = hold(at, forward);
+  } else {  // the ranks compute together: the others do not get past it
+    forward();
+  }
+  if (has_outputs) {
+    hold(at, [&] {
+      parts_.forward_pass.run_losses(microbatch, place, [&] {
+        parts_.metric_set.evaluate(parts_.model, microbatch.batch, place);
+        sums.add(microbatch.sums, microbatch.counts);
+        sums.add_sources(microbatch.by_source, data.source().parts());
+      });
+    });
+  }
+  parts_.model.clear();
+  parts_.step.batch = nullptr;
+  ++sums.microbatch;
+}
+
+// Returns false if `work` throws; keeps the first error.
+bool BatchEvaluator::hold(const Place& place, const std::function<void()>& work) {
+  try {
+    work();
+    return true;
+  } catch (const std::exception& error) {
+    if (!failure_.has_value()) {
+      failure_ = in_context(run_failure(error), place);
+    }
+    return false;
+  }
+}
+
+bool BatchEvaluator::try_first_batch(const EvalSet& set, std::set<std::string>& names) {
+  DataStream& data = *set.data;
+  MetricBook scratch;
+  const MetricsInUse in_use(scratch);
+  const MetricPrefix metrics(set.prefix);
+  const RandomStateGuard random;
+  StateTree position;
+  const bool has_position = data.epoch().has_value();
+  if (has_position) {
+    data.snapshot(position, "");
+  }
+  LoaderOptions options = data.options();
+  options.max_batches = 1;
+  options.num_threads = 0;
+  options.prefetch = 1;
+  bool is_tried = false;
+  {
+    DataStream trial(data.source(), options);
+    trial.begin_epoch(0);
+    is_tried = next_window_together(trial, parts_.collective) == NextWindow::kOpen;
+    if (is_tried) {
+      const Place at{trial, set.prefix, 0};
+      try {
+        auto next = trial.loader().has_next() ? trial.loader().next() : std::nullopt;
+        Microbatch microbatch{.batch = next.has_value() ? std::move(*next)
+                                                        : empty_batch(data.source().info().schema)};
+        run_quietly(microbatch);
+      } catch (const std::exception& error) {
+        throw in_context(run_failure(error), at);
+      }
+    }
+  }
+  if (has_position) {
+    data.load(position, "");
+  }
+  for (const auto& [name, value] : scratch.close(parts_.state.step).values) {
+    names.insert(name);
+  }
+  return is_tried;
+}
+
+void BatchEvaluator::run_quietly(Microbatch& microbatch) {
+  const CallPlace place{parts_.state.step, 0, false};
+  parts_.metric_set.begin_evaluation();
+  parts_.forward_pass.run_quietly(microbatch, place, [&] {
+    parts_.metric_set.evaluate(parts_.model, microbatch.batch, place);
+  });
+  parts_.metric_set.drop_evaluation();
+  parts_.model.clear();
+}
+
+Error BatchEvaluator::in_context(const Error& error, const Place& place) {
+  parts_.model.clear();
+  std::string where = set_name(place.prefix) + " (" + place.data.source().name() + ")";
+  if (!place.data.window_label().empty()) {
+    where += ", window " + place.data.window_label();
+  }
+  where += formatted(", batch {}", place.number + 1);
+  if (const std::optional<int64_t> sample = failing_sample(place)) {
+    where += formatted(", sample {} (counted from 0)", *sample);
+  }
+  return error.with_context("evaluation on " + where);
+}
+
+// Evaluates the samples of a batch one by one. Returns the number of the first that fails; none if
+// samples have no numbers, or none fails alone.
+std::optional<int64_t> BatchEvaluator::failing_sample(const Place& place) {
+  DataSource& source = place.data.source();
+  const bool is_numbered = source.info().style == DatasetStyle::kMap &&
+                           !source.info().has_own_order && source.packed() == nullptr;
+  if (!is_numbered || parts_.collective.world_size() > 1 || !place.data.epoch().has_value()) {
+    return std::nullopt;
+  }
+  LoaderOptions options = place.data.options();
+  const auto first = static_cast<int64_t>(place.number) * options.batch_size;
+  options.max_batches = options.batch_size;
+  options.batch_size = 1;
+  options.samples_per_step = 0;
+  options.num_threads = 0;
+  options.prefetch = 1;
+  int64_t sample = first;
+  try {
+    Loader loader(source, place.data.window(), *place.data.epoch(), options, {.cursor = first});
+    for (; loader.has_next(); ++sample) {
+      Microbatch microbatch{.batch = std::move(*loader.next())};
+      run_quietly(microbatch);
+    }
+  } catch (const std::exception&) {
+    parts_.metric_set.drop_evaluation();
+    parts_.model.clear();
+    return sample;
+  }
+  return std::nullopt;
+}
+
+// Ranks vote on the next batch while they evaluate the current one. All ranks continue as long as
+// any rank has a batch, so the evaluated data does not depend on the number of ranks. A single rank
+// needs no vote.
+void BatchEvaluator::start_vote(DataStream& data) {
+  if (parts_.collective.world_size() == 1) {
+    return;
+  }
+  const std::optional<int64_t> num_left = data.loader().num_batches_left();
+  if (num_left.has_value() ? *num_left > 0 : data.loader().has_next()) {
+    votes_.vote(Vote::kMoreData);
+  }
+  parts_.stop.vote(votes_);
+  votes_.start();
+}
+
+BatchEvaluator::BatchVote BatchEvaluator::finish_vote(DataStream& data) {
+  if (parts_.collective.world_size() == 1) {
+    if (failure_.has_value() || parts_.stop.cuts_evaluation()) {
+      return BatchVote::kCut;
+    }
+    return data.loader().has_next() ? BatchVote::kMore : BatchVote::kEnd;
+  }
+  const Decision& decision = votes_.resolve();
+  if (decision.has(Vote::kInterrupted)) {
+    parts_.stop.cut_evaluation();
+    return BatchVote::kCut;
+  }
+  return decision.has(Vote::kMoreData) ? BatchVote::kMore : BatchVote::kEnd;
+}
+
+}  // namespace tenon
