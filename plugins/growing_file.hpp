@@ -35,14 +35,26 @@ class GrowingFile {
   bool open(const std::string& path, IfThere if_there) {
     path_ = path;
     const int exclusive = if_there == IfThere::kRefuse ? O_EXCL : 0;
-    file_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | exclusive, 0666);
+    struct stat status;
+    // A link that another user has made would decide which file grows.
+    const bool is_strange_link = ::lstat(path.c_str(), &status) == 0 && S_ISLNK(status.st_mode) &&
+                                 status.st_uid != 0 && status.st_uid != ::geteuid();
+    // O_NONBLOCK: a FIFO fails instead of waiting for a reader.
+    const int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | exclusive;
+    file_ = ::open(path.c_str(), is_strange_link ? flags | O_NOFOLLOW : flags, 0666);
     if (file_ < 0 && errno == EEXIST && if_there == IfThere::kRefuse) {
       return false;
     }
-    struct stat status;
     if (file_ < 0 || ::fstat(file_, &status) != 0) {
-      fail("cannot open");
+      fail("cannot open",
+           errno == ENXIO   ? "it is a FIFO or a socket, not a regular file"
+           : errno == ELOOP ? "it is a link of another user"
+                            : std::strerror(errno));
     }
+    if (S_ISFIFO(status.st_mode)) {
+      fail("cannot open", "it is a FIFO, not a regular file");
+    }
+    ::fcntl(file_, F_SETFL, flags & ~(O_NONBLOCK | exclusive));  // writing to a terminal may wait
     size_ = status.st_size;
     return true;
   }
@@ -55,8 +67,8 @@ class GrowingFile {
       if (n < 0 && errno == EINTR) {
         continue;
       }
-      if (n < 0) {
-        const int reason = errno;
+      if (n <= 0) {
+        const int reason = n == 0 ? ENOSPC : errno;
         // A partial record would corrupt the next one too. If truncating fails as well, report the
         // first error.
         (void)!::ftruncate(file_, size_);
@@ -169,8 +181,8 @@ class GrowingFile {
     return block;
   }
 
-  [[noreturn]] void fail(const char* what) const {
-    const std::string reason = std::strerror(errno);
+  [[noreturn]] void fail(const char* what) const { fail(what, std::strerror(errno)); }
+  [[noreturn]] void fail(const char* what, const std::string& reason) const {
     TENON_FAIL(TENON_IO, error_id_.c_str(), what, " ", path_, ": ", reason);
   }
 

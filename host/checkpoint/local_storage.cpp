@@ -64,10 +64,23 @@ std::vector<std::string> names_in(const std::string& path) {
   return names;
 }
 
+// True if the folder has nothing but files that NFS keeps while a process has them open.
+bool has_only_open_files(const std::string& path) {
+  std::error_code failed;
+  for (fs::directory_iterator at(path, failed), end; !failed && at != end; at.increment(failed)) {
+    if (!at->path().filename().string().starts_with(".nfs")) {
+      return false;
+    }
+  }
+  return !failed;
+}
+
+// A folder whose files are still open over NFS stays until a later save.
 void remove_folder(const std::string& path) {
   std::error_code error;
   fs::remove_all(path, error);
-  if (error && error.value() != ENOENT) {
+  const bool may_be_open = error.value() == ENOTEMPTY || error.value() == EBUSY;
+  if (error && error.value() != ENOENT && !(may_be_open && has_only_open_files(path))) {
     throw_disk_error("remove", path, error.value());
   }
 }

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <filesystem>
 #include <sys/stat.h>
+#include <system_error>
 #include <unistd.h>
 #include <utility>
 
@@ -20,25 +21,6 @@ constexpr uint64_t kWritebackBytes = 8ull << 20;
 // Bytes per system call. The system limits a call to about 2 GiB; smaller calls let writeback start
 // earlier.
 constexpr size_t kWriteBytes = 8ull << 20;
-
-std::string_view advice(int error) {
-  switch (error) {
-    case ENOSPC:
-    case EDQUOT:
-      return "free disk space there";
-    case EACCES:
-    case EPERM:
-    case EROFS:
-      return "check that it is writable";
-    case EIO:
-      return "check the system log for disk faults";
-    case EMFILE:
-    case ENFILE:
-      return "raise the limit of open files";
-    default:
-      return "check the disk and the folder";
-  }
-}
 
 // Opens a file, and retries if a signal interrupts.
 OpenFile open_file(const std::string& path, int flags) {
@@ -146,10 +128,29 @@ void DurableFile::sync() {
   }
 }
 
+std::string_view disk_advice(int error) noexcept {
+  switch (error) {
+    case ENOSPC:
+    case EDQUOT:
+      return "free disk space there";
+    case EACCES:
+    case EPERM:
+    case EROFS:
+      return "check that it is writable";
+    case EIO:
+      return "check the system log for disk faults";
+    case EMFILE:
+    case ENFILE:
+      return "raise the limit of open files";
+    default:
+      return "check the disk and the folder";
+  }
+}
+
 DiskError::DiskError(std::string_view action, const std::string& path, int number)
     : Error("storage.io",
             "cannot " + std::string(action) + " " + path + ": " + std::strerror(number) + "; " +
-                std::string(advice(number))),
+                std::string(disk_advice(number))),
       number_(number) {}
 
 void throw_disk_error(std::string_view action, const std::string& path, int error) {
@@ -201,18 +202,25 @@ void publish_file(const std::string& from, const std::string& to) {
 }
 
 bool make_folders(const std::string& path) {
-  if (::mkdir(path.c_str(), 0777) == 0) {
-    sync_folder(folder_of(path));
-    return true;
+  // At most once for the folder around it: in a folder that was removed, nothing can be created,
+  // although "." exists.
+  bool has_made_parent = false;
+  while (::mkdir(path.c_str(), 0777) != 0) {
+    const int error = errno;
+    const std::string parent = folder_of(path);
+    if (error == ENOENT && parent != path && parent != "." && !has_made_parent) {
+      has_made_parent = true;
+      make_folders(parent);
+      continue;
+    }
+    std::error_code failed;
+    if (error != EEXIST || !fs::is_directory(path, failed)) {
+      throw_disk_error("create the folder", path, error);
+    }
+    return false;
   }
-  if (errno == ENOENT && folder_of(path) != path) {
-    make_folders(folder_of(path));
-    return make_folders(path);
-  }
-  if (const int error = errno; error != EEXIST || !fs::is_directory(path)) {
-    throw_disk_error("create the folder", path, error);
-  }
-  return false;
+  sync_folder(folder_of(path));
+  return true;
 }
 
 void sync_name(const std::string& path) {

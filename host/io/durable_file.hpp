@@ -61,6 +61,9 @@ class DurableFile {
   bool can_start_ = true;
 };
 
+// What to try after a failed system call: "free disk space there". `error` is a value of errno.
+std::string_view disk_advice(int error) noexcept;
+
 // storage.io: "cannot {action} {path}: {the system's reason}; {what to try}".
 class DiskError : public Error {
  public:

@@ -94,10 +94,14 @@ std::string read_at(const OpenFile& file,
 bool write_all(int fd, std::string_view text) noexcept {
   while (!text.empty()) {
     const ssize_t n = ::write(fd, text.data(), text.size());
-    if (n < 0 && errno != EINTR) {
+    if (n < 0 && errno == EINTR) {
+      continue;
+    }
+    if (n <= 0) {
+      errno = n == 0 ? ENOSPC : errno;
       return false;
     }
-    text.remove_prefix(n > 0 ? static_cast<std::size_t>(n) : 0);
+    text.remove_prefix(static_cast<std::size_t>(n));
   }
   return true;
 }

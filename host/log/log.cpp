@@ -11,14 +11,19 @@
 #include "host/text/formatted.hpp"
 
 #include <spdlog/logger.h>
-#include <spdlog/sinks/basic_file_sink.h>
+#include <spdlog/sinks/base_sink.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
 
 #include <atomic>
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <deque>
+#include <fcntl.h>
 #include <memory>
 #include <mutex>
+#include <sys/stat.h>
+#include <unistd.h>
 #include <utility>
 
 namespace tenon {
@@ -47,6 +52,58 @@ spdlog::level::level_enum to_spdlog(LogLevel level) {
   }
   return spdlog::level::err;
 }
+
+// Opens a file to append to. Returns the descriptor; -1 with a reason if it cannot be opened, or is
+// a FIFO, a device or a link of another user. Never waits.
+int open_log_file(const std::string& path, std::string& problem) {
+  constexpr int kFlags = O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
+  struct stat status {};
+  const bool is_own_link = ::lstat(path.c_str(), &status) == 0 && S_ISLNK(status.st_mode) &&
+                           status.st_uid == ::geteuid();
+  const int file = ::open(path.c_str(), is_own_link ? kFlags : kFlags | O_NOFOLLOW, 0666);
+  const int error = errno;
+  if (file >= 0 && ::fstat(file, &status) == 0 && S_ISREG(status.st_mode)) {
+    return file;
+  }
+  if (file >= 0) {
+    ::close(file);
+  }
+  problem = file >= 0 || error == ENXIO ? "it is not a regular file"
+            : error == ELOOP            ? "it is a link of another user"
+                                        : std::strerror(error);
+  return -1;
+}
+
+// Appends lines to an open file, each with one system call.
+class FileSink final : public spdlog::sinks::base_sink<std::mutex> {
+ public:
+  explicit FileSink(int file) : file_(file) {}
+  ~FileSink() override { ::close(file_); }
+  FileSink(const FileSink&) = delete;
+  FileSink& operator=(const FileSink&) = delete;
+
+ protected:
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    spdlog::memory_buf_t line;
+    formatter_->format(message, line);
+    const char* at = line.data();
+    for (size_t left = line.size(); left > 0;) {
+      const ssize_t count = ::write(file_, at, left);
+      if (count < 0 && errno == EINTR) {
+        continue;
+      }
+      if (count <= 0) {
+        throw spdlog::spdlog_ex("cannot write to the log file", errno);
+      }
+      at += count;
+      left -= static_cast<size_t>(count);
+    }
+  }
+  void flush_() override {}
+
+ private:
+  const int file_;
+};
 
 class Log {
  public:
@@ -136,15 +193,16 @@ class Log {
   }
 
   void open_file(const std::string& path) {
-    try {
-      auto logger = make_logger(std::make_shared<spdlog::sinks::basic_file_sink_mt>(path));
-      logger->set_pattern("%Y-%m-%d %H:%M:%S.%e [%l] %v");
-      file_ = std::move(logger);
-    } catch (const spdlog::spdlog_ex& failure) {
+    std::string problem;
+    const int file = open_log_file(path, problem);
+    if (file < 0) {
       throw Error("run.dir_unwritable",
-                  "cannot open the log file " + path + ": " + failure.what() +
+                  "cannot open the log file " + path + ": " + problem +
                       "; choose another folder with --run-dir, or make this one writable");
     }
+    auto logger = make_logger(std::make_shared<FileSink>(file));
+    logger->set_pattern("%Y-%m-%d %H:%M:%S.%e [%l] %v");
+    file_ = std::move(logger);
   }
 
   std::mutex mutex_;

@@ -28,29 +28,40 @@ std::string time_stamp() {
   return text;
 }
 
-[[noreturn]] void fail(const std::string& path, const std::string& reason) {
-  throw Error(
-      "run.dir_unwritable",
-      "cannot write to " + path + ": " + reason + "; free disk space, or choose another --run-dir");
+// `reason` is a value of errno.
+[[noreturn]] void fail(const std::string& path, int reason) {
+  throw Error("run.dir_unwritable",
+              formatted("cannot write to {}: {}; {}, or choose another --run-dir",
+                        path,
+                        std::strerror(reason),
+                        disk_advice(reason)));
 }
 
-// True if the folder has no files except a lock, and the files that a run leaves if it is killed
-// before it writes its recipe.
-bool is_empty_folder(const std::string& path) {
+// True for what a file system keeps in a folder: the root of a new volume, and files that NFS keeps
+// while a process has them open.
+bool is_of_file_system(const fs::path& entry) {
+  std::error_code ignored;
+  const std::string name = entry.filename().string();
+  return (name == "lost+found" && fs::is_directory(entry, ignored)) || name.starts_with(".nfs");
+}
+
+// Returns the name of a file in the folder; "" if it has none except a lock, and the files that a
+// run leaves if it is killed before it writes its recipe.
+std::string file_in(const std::string& path) {
   std::error_code error;
   const bool has_lock = fs::exists(path + "/" + RunFolder::kLockFile, error);
   for (fs::directory_iterator at(path, error), end; !error && at != end; at.increment(error)) {
     const fs::path name = at->path().filename();
     const bool is_of_start = has_lock && (name == "log.txt" || name == "recipe.json.tmp" ||
                                           name == "beginning.json" || name == "beginning.json.tmp");
-    if (name != RunFolder::kLockFile && !is_of_start) {
-      return false;
+    if (name != RunFolder::kLockFile && !is_of_start && !is_of_file_system(at->path())) {
+      return name.string();
     }
   }
   if (error) {
-    fail(path, error.message());
+    fail(path, error.value());
   }
-  return true;
+  return "";
 }
 
 // The name of a run folder is on the disk before anything in it counts: without the name, a power
@@ -59,7 +70,7 @@ void sync_run_name(const std::string& path) {
   try {
     sync_name(path);
   } catch (const DiskError& error) {
-    fail(path, std::strerror(error.number()));
+    fail(path, error.number());
   }
 }
 
@@ -72,7 +83,7 @@ bool make_run_folder(const std::string& path) {
     }
     return is_new;
   } catch (const DiskError& error) {
-    fail(path, std::strerror(error.number()));
+    fail(path, error.number());
   }
 }
 
@@ -111,7 +122,7 @@ RunFolder RunFolder::create(const std::string& path, const std::string& name, co
     // Several runs may start in the same second; the run that creates the folder owns it.
     for (int i = 2; !fs::create_directory(chosen, error); ++i) {
       if (error) {
-        fail(chosen, error.message());
+        fail(chosen, error.value());
       }
       chosen = formatted("{}-{}", stem, i);
     }
@@ -121,11 +132,12 @@ RunFolder RunFolder::create(const std::string& path, const std::string& name, co
   }
   const bool was_there = !make_run_folder(path);
   const auto refuse_unless_empty = [&path] {
-    if (!is_empty_folder(path)) {
-      throw Error(
-          "run.dir_exists",
-          "the run folder " + path +
-              " already exists and is not empty; pass another --run-dir, or remove the folder");
+    if (const std::string file = file_in(path); !file.empty()) {
+      throw Error("run.dir_exists",
+                  formatted("the run folder {} already exists and is not empty (it has {}); pass "
+                            "another --run-dir, or remove the folder",
+                            path,
+                            file));
     }
   };
   // With a lock file, claim first: a running run is a better error than a folder that is not empty.
@@ -133,7 +145,7 @@ RunFolder RunFolder::create(const std::string& path, const std::string& name, co
     refuse_unless_empty();
   }
   if (access(path.c_str(), W_OK) != 0) {
-    fail(path, std::strerror(errno));
+    fail(path, errno);
   }
   claim_folder(claim, path);
   refuse_unless_empty();
@@ -142,7 +154,7 @@ RunFolder RunFolder::create(const std::string& path, const std::string& name, co
 
 RunFolder RunFolder::reopen(const std::string& path) {
   if (access(path.c_str(), R_OK | W_OK | X_OK) != 0) {
-    fail(path, std::strerror(errno));
+    fail(path, errno);
   }
   sync_run_name(path);
   return RunFolder(path, Origin::kReopened);
@@ -152,7 +164,11 @@ RunFolder RunFolder::join(const std::string& path) {
   std::error_code error;
   fs::create_directory(path + "/logs", error);
   if (error) {
-    fail(path, error.message() + " (rank 0 created it; use a folder that all ranks share)");
+    throw Error("run.dir_unwritable",
+                formatted("cannot write to {}: {} (rank 0 created it); use a folder that all ranks "
+                          "share",
+                          path,
+                          error.message()));
   }
   return RunFolder(path, Origin::kWasThere);
 }
@@ -172,7 +188,7 @@ void RunFolder::write(std::string_view name, std::string_view text) const {
   try {
     replace_file(target, text);
   } catch (const DiskError& error) {
-    fail(target, std::strerror(error.number()));
+    fail(target, error.number());
   }
 }
 
@@ -197,7 +213,7 @@ void RunFolder::discard() const {
 void RunFolder::remove_contents() const {
   std::error_code ignored;
   for (const fs::directory_entry& entry : fs::directory_iterator(path_, ignored)) {
-    if (entry.path().filename() != kLockFile) {
+    if (entry.path().filename() != kLockFile && !is_of_file_system(entry.path())) {
       std::error_code also_ignored;
       fs::remove_all(entry.path(), also_ignored);
     }

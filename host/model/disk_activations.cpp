@@ -205,7 +205,7 @@ class DiskActivations final : public ActivationStore {
     int64_t place = entry.place;
     while (left > 0) {
       const ssize_t done = ::pwrite(file_.get(), data, std::min(left, kCallBytes), place);
-      if (done <= 0 && errno != EINTR) {
+      if (done == 0 || (done < 0 && errno != EINTR)) {
         fail_offload(
             "write " + byte_size(left) + " of activations to", folder_, done == 0 ? ENOSPC : errno);
       }
@@ -224,7 +224,7 @@ class DiskActivations final : public ActivationStore {
       int64_t place = entry.place;
       while (left > 0) {
         const ssize_t done = ::pread(file_.get(), data, std::min(left, kCallBytes), place);
-        if (done <= 0 && errno != EINTR) {
+        if (done == 0 || (done < 0 && errno != EINTR)) {
           fail_offload("read back", folder_, done == 0 ? EIO : errno);
         }
         const ssize_t moved = std::max<ssize_t>(done, 0);

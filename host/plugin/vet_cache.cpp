@@ -2,6 +2,7 @@
 
 #include "host/plugin/vet_cache.hpp"
 
+#include "host/io/checksum.hpp"
 #include "host/io/content_hash.hpp"
 #include "host/io/private_file.hpp"
 #include "host/log/log.hpp"
@@ -12,12 +13,14 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <ctime>
 #include <elf.h>
 #include <filesystem>
 #include <iterator>
+#include <span>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -27,7 +30,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kFormat = 4;
+constexpr int kFormat = 5;
 
 // A developer's host changes with each build, so only the newest entries of a file are kept.
 constexpr std::size_t kMaxHostsPerFile = 4;
@@ -40,6 +43,23 @@ constexpr std::array<std::string_view, 6> kLasting = {"",
                                                       "plugin.components_differ",
                                                       "plugin.crashed",
                                                       "plugin.missing_interface"};
+
+// A wrong entry, for example after a fault of the disk, could refuse a plugin at each start.
+std::string checksum_of(const nlohmann::json& entries) {
+  Checksum sum;
+  const std::string text = entries.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  sum.add(std::as_bytes(std::span(text)));
+  return xxh3_text(sum.value());
+}
+
+// Once: the file is also read before it is replaced.
+void warn_of_corrupt(const std::string& file, const std::string& why) {
+  static std::atomic<bool> is_told = false;
+  if (!is_told.exchange(true)) {
+    log_warning("the vet cache " + file + " is corrupt (" + why +
+                "); all plugins are checked again");
+  }
+}
 
 std::string canonical(const std::string& file) {
   std::error_code failed;
@@ -108,6 +128,10 @@ VetCache::Entries VetCache::read(const std::string& file) {
   Entries entries;
   try {
     if (json.at("format") != kFormat) {
+      return {};  // of another release
+    }
+    if (json.at("checksum") != checksum_of(json.at("entries"))) {
+      warn_of_corrupt(file, "its checksum does not match");
       return {};
     }
     for (const nlohmann::json& one : json.at("entries")) {
@@ -128,7 +152,7 @@ VetCache::Entries VetCache::read(const std::string& file) {
       entries.emplace(one.at("path"), std::move(entry));
     }
   } catch (const nlohmann::json::exception& problem) {
-    log_debug("the vet cache " + file + " is ignored: " + problem.what());
+    warn_of_corrupt(file, problem.what());
     return {};
   }
   return entries;
@@ -232,7 +256,10 @@ void VetCache::save() {
     }
     begin = end;
   }
-  const nlohmann::json json = {{"format", kFormat}, {"entries", std::move(all)}};
+  // Paths and output that are not valid UTF-8 are written with replacements.
+  all = nlohmann::json::parse(all.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  const std::string sum = checksum_of(all);
+  const nlohmann::json json = {{"format", kFormat}, {"checksum", sum}, {"entries", std::move(all)}};
   // Paths and the output of plugins may not be valid UTF-8.
   const std::string text =
       json.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";

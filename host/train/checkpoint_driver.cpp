@@ -112,6 +112,7 @@ void CheckpointDriver::save_together(RunBoundary boundary, const SaveForms& form
     return;
   }
   finish();
+  check_folder();
   if (forms.is_full) {
     parts_.events.fire(TENON_EVENT_BEFORE_CHECKPOINT);
   }
@@ -132,6 +133,20 @@ void CheckpointDriver::save_together(RunBoundary boundary, const SaveForms& form
   if (forms.is_full) {
     parts_.events.fire(TENON_EVENT_AFTER_CHECKPOINT);
     parts_.requests.sync();
+  }
+}
+
+// Two runs in one folder would resume from each other's checkpoints.
+void CheckpointDriver::check_folder() {
+  if (!parts_.folder_problem) {
+    return;
+  }
+  const std::string problem = first_text(parts_.collective, parts_.folder_problem());
+  if (!problem.empty()) {
+    throw Error("run.dir_lost",
+                formatted("{}; nothing is saved there any more, and the run stops at step {}",
+                          problem,
+                          parts_.state.step));
   }
 }
 

@@ -53,6 +53,8 @@ class CheckpointDriver {
     StopConditions& stop;
     EvaluationValues& values;
     std::function<Evaluated()> evaluated;
+    // Returns why the run folder is no longer that of this run; "" if it is. May be empty.
+    std::function<std::string()> folder_problem = {};
   };
   explicit CheckpointDriver(Parts parts) : parts_(std::move(parts)) {}
 
@@ -96,6 +98,8 @@ class CheckpointDriver {
   void add_counts(Outcome& outcome) const;
 
  private:
+  // Errors  run.dir_lost on all ranks
+  void check_folder();
   void save_forms(RunBoundary boundary, const SaveForms& forms);
   void save_together(RunBoundary boundary, const SaveForms& forms);
   void prepare();

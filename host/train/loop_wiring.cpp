@@ -154,23 +154,25 @@ CheckpointDriver::Parts checkpoint_parts(const TrainerParts& parts,
                                          LoopRequests& requests,
                                          StopConditions& stop,
                                          const Evaluator& evaluator) {
-  return {
-      .checkpoints = parts.checkpoints,
-      .state = state,
-      .whole = whole,
-      .prepared = {{run_state::kParameters, &parts.parameters},
-                   {run_state::kOptimizer, &parts.optimizer}},
-      .metrics = parts.metrics,
-      .progress = parts.progress,
-      .collective = parts.collective,
-      .signals = parts.signals,
-      .events = events,
-      .requests = requests,
-      .stop = stop,
-      .values = parts.values,
-      .evaluated = [&evaluator] {
-        return CheckpointDriver::Evaluated{evaluator.evaluated_step(), evaluator.last_metrics()};
-      }};
+  return {.checkpoints = parts.checkpoints,
+          .state = state,
+          .whole = whole,
+          .prepared = {{run_state::kParameters, &parts.parameters},
+                       {run_state::kOptimizer, &parts.optimizer}},
+          .metrics = parts.metrics,
+          .progress = parts.progress,
+          .collective = parts.collective,
+          .signals = parts.signals,
+          .events = events,
+          .requests = requests,
+          .stop = stop,
+          .values = parts.values,
+          .evaluated =
+              [&evaluator] {
+                return CheckpointDriver::Evaluated{evaluator.evaluated_step(),
+                                                   evaluator.last_metrics()};
+              },
+          .folder_problem = parts.folder_problem};
 }
 
 WholeState::Parts whole_parts(const TrainerParts& parts, FiniteCheck& finite_check) {

@@ -104,6 +104,8 @@ struct TrainerParts {
   // wait for collectives that this rank no longer joins. Returns how the run ends.
   std::function<FailedEnd(const Error& error)> on_failure;
   std::function<void()> after_first_step;
+  // Returns why the run folder is no longer that of this run; "" if it is. May be empty.
+  std::function<std::string()> folder_problem = {};
 };
 
 }  // namespace tenon

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <limits>
 #include <string>
+#include <sys/stat.h>
 #include <utility>
 #include <vector>
 
@@ -183,4 +184,11 @@ TEST_CASE("jsonl says which file it cannot open or write", "[plugins]") {
   sink.open("/");
   CHECK_THAT(tenon::error_of([&] { write(sink, 1, {}); }),
              tenon::contains_text("cannot write to /dev/full: No space left"));
+}
+
+TEST_CASE("jsonl refuses a FIFO, and waits for no reader", "[plugins]") {
+  const tenon::ScratchFolder folder;
+  REQUIRE(::mkfifo((folder.path() / "metrics.jsonl").c_str(), 0600) == 0);
+  CHECK_THAT(tenon::error_of([&] { make_sink().open(folder.path().string()); }),
+             tenon::contains_text("metrics.jsonl: it is a FIFO or a socket, not a regular file"));
 }

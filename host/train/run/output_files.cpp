@@ -18,8 +18,8 @@
 #include <limits>
 #include <optional>
 #include <string_view>
-#include <sys/file.h>
 #include <system_error>
+#include <unistd.h>
 #include <utility>
 
 namespace tenon {
@@ -220,11 +220,18 @@ void OutputFiles::write(size_t file, std::span<const at::Tensor> rows) const {
   text += values;
   const uint64_t sum = checksum_of(text);
   append_bytes(text, &sum, sizeof(sum));
-  replace_file(file_name(folder() + ".incomplete", file), text);
+  // Without locks in the file system, other processes may write the same file.
+  replace_file(file_name(folder() + ".incomplete", file), text, formatted(".tmp{}", ::getpid()));
 }
 
 void OutputFiles::finish() const {
-  rename_path(folder() + ".incomplete", folder());
+  try {
+    rename_path(folder() + ".incomplete", folder());
+  } catch (const Error&) {
+    if (!is_complete()) {  // else another process has finished it
+      throw;
+    }
+  }
   sync_folder(cache_);
 }
 
@@ -245,24 +252,21 @@ std::shared_ptr<const SampleValues> OutputFiles::open() const {
   return std::make_shared<FileValues>(std::move(files), c10::elementSize(dtype_));
 }
 
-OutputLock::OutputLock(const std::string& cache, const std::string& key) {
-  make_folders(cache);
-  const std::string path = cache + "/" + key + ".lock";
-  file_ = OpenFile(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
-  if (!file_.is_open()) {
-    throw_disk_error("lock", path, errno);
-  }
-  if (::flock(file_.get(), LOCK_EX | LOCK_NB) == 0) {
-    return;
-  }
-  if (errno == EWOULDBLOCK) {
-    log_info("another process computes the outputs of the model; waiting for it (" + path + ")");
-  }
-  while (::flock(file_.get(), LOCK_EX) != 0) {
-    if (errno != EINTR) {
-      throw_disk_error("lock", path, errno);
+OutputLock::OutputLock(const std::string& cache, const std::string& key)
+    : file_((make_folders(cache), cache + "/" + key + ".lock")) {}
+
+bool OutputLock::try_lock() {
+  const FileLock::State state = file_.try_lock();
+  if (!std::exchange(is_told_, true)) {
+    if (state == FileLock::State::kBusy) {
+      log_info("another process computes the outputs of the model; waiting for it (" +
+               file_.path() + ")");
+    } else if (state == FileLock::State::kUnsupported) {
+      log_warning("this file system has no locks (" + file_.problem() +
+                  "): other runs may compute the same outputs, too (" + file_.path() + ")");
     }
   }
+  return state != FileLock::State::kBusy;
 }
 
 std::string output_cache_folder() {

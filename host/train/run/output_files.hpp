@@ -10,6 +10,7 @@
 
 #include "host/data/stored_source.hpp"
 #include "host/io/durable_file.hpp"
+#include "host/io/file_lock.hpp"
 
 #include <ATen/core/Tensor.h>
 
@@ -65,16 +66,19 @@ class OutputFiles {
   int64_t num_samples_;
 };
 
-// Holds a lock of a set, so that one run computes it. The system ends the lock with its process.
+// A lock of a set, so that one run computes it. The system ends the lock with its process. Without
+// locks in the file system, two runs compute the same files twice.
 class OutputLock {
  public:
-  // Waits while another process holds the lock.
-  //
   // Errors   storage.io
   OutputLock(const std::string& cache, const std::string& key);
 
+  // Returns false while another process holds the lock; logs that once.
+  bool try_lock();
+
  private:
-  OpenFile file_;
+  FileLock file_;
+  bool is_told_ = false;
 };
 
 // The folder for sets of values: $TENON_CACHE/outputs, else that of the user's caches.

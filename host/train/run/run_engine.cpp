@@ -442,7 +442,8 @@ TrainerParts RunEngine::make_trainer_parts(const LoopSurroundings& surroundings)
                 if (after != nullptr) {
                   after();
                 }
-              }};
+              },
+          .folder_problem = surroundings.folder_problem};
 }
 
 // Reads the summary on rank 0. It counts only if it is of the same recipe.

@@ -54,6 +54,7 @@ struct LoopSurroundings {
   // As in TrainerParts.
   std::function<FailedEnd(const Error& error)> on_failure;
   std::function<void()> after_first_step = {};
+  std::function<std::string()> folder_problem = {};
 };
 
 class RunEngine {

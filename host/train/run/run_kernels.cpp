@@ -2,15 +2,17 @@
 #include "host/train/run/run_kernels.hpp"
 
 #include "host/device/device.hpp"
+#include "host/error/error.hpp"
+#include "host/io/file_lock.hpp"
 #include "host/io/private_file.hpp"
 #include "host/log/log.hpp"
 
 #include <nlohmann/json.hpp>
 
+#include <atomic>
 #include <chrono>
-#include <fcntl.h>
 #include <filesystem>
-#include <sys/file.h>
+#include <optional>
 #include <tenon_build.hpp>
 #include <thread>
 
@@ -24,23 +26,26 @@ constexpr char kFormat[] = "tenon kernels 1";
 constexpr size_t kMostMachines = 32;
 
 // A lock that processes hold while they measure. One that is stopped must not stop others, so
-// waiting is bounded.
+// waiting is bounded, for all questions of this process together. No lock is an error: two
+// processes then measure at once.
 class MeasureLock {
  public:
-  explicit MeasureLock(const std::string& path)
-      : file_(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600)) {
-    constexpr int kTries = 2500;
+  explicit MeasureLock(const std::string& path) {
     constexpr std::chrono::milliseconds kPause{2};
-    for (int i = 0; file_.is_open() && i < kTries; ++i) {
-      if (::flock(file_.get(), LOCK_EX | LOCK_NB) == 0) {
-        return;
-      }
+    static std::atomic<int> tries_left = 2500;
+    try {
+      file_.emplace(path);
+    } catch (const Error& error) {
+      log_debug(error.message());
+      return;
+    }
+    while (file_->try_lock() == FileLock::State::kBusy && tries_left-- > 0) {
       std::this_thread::sleep_for(kPause);
     }
   }
 
  private:
-  OpenFile file_;  // closing it releases the lock
+  std::optional<FileLock> file_;
 };
 
 // The answers in a file, by machine; empty if it is missing or corrupt.

@@ -26,10 +26,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// A message to the witness: the sizes of two texts, then the texts. Both are empty to dismiss it.
+// A message to the witness: the sizes of its texts, then the texts. All are empty to dismiss it.
 struct Header {
-  uint64_t file_bytes = 0;
-  uint64_t text_bytes = 0;
+  std::array<uint64_t, 4> sizes{};
 };
 
 // ---- in the witness ----
@@ -37,8 +36,7 @@ struct Header {
 // Text that has arrived, without the messages that were taken from it.
 struct Received {
   std::string bytes;
-  std::string file;  // "": nothing is expected
-  std::string summary;
+  RunWitness::Summary summary;  // no file: nothing is expected
 
   // Reads until the pipe is empty. Returns false at its end.
   bool read_from(int pipe) {
@@ -59,19 +57,37 @@ struct Received {
     Header header;
     while (bytes.size() >= sizeof(header)) {
       bytes.copy(reinterpret_cast<char*>(&header), sizeof(header));
-      const std::size_t end = sizeof(header) + header.file_bytes + header.text_bytes;
+      std::size_t end = sizeof(header);
+      for (const uint64_t size : header.sizes) {
+        end += size;
+      }
       if (bytes.size() < end) {
         return;
       }
-      file = bytes.substr(sizeof(header), header.file_bytes);
-      summary = bytes.substr(sizeof(header) + header.file_bytes, header.text_bytes);
+      std::size_t at = sizeof(header);
+      std::size_t i = 0;
+      for (std::string* const text :
+           {&summary.file, &summary.text, &summary.lock, &summary.owner}) {
+        *text = bytes.substr(at, header.sizes[i]);
+        at += header.sizes[i++];
+      }
       bytes.erase(0, end);
     }
   }
 };
 
+// False once another run has used the folder, or has removed what the watched run left in it.
+bool is_still_of_run(const RunWitness::Summary& summary) {
+  constexpr uint64_t kMaxBytes = 4096;
+  const FileText lock = read_file_text(summary.lock, kMaxBytes);
+  return summary.owner.empty() || lock.text == summary.owner + "\n";
+}
+
 // Completes the summary with how the process ended, and writes it.
-void write_summary(const Received& received) {
+void write_summary(const RunWitness::Summary& received) {
+  if (!is_still_of_run(received)) {
+    return;
+  }
   const CrashPage& page = crash_page();
   std::string report = page.report();
   const bool has_report = !report.empty();
@@ -80,7 +96,7 @@ void write_summary(const Received& received) {
         "[run.killed] the process ended without a report, for example because it was killed "
         "(SIGKILL), because the machine ran out of memory, or because a plugin called _exit()";
   }
-  Json summary = Json::parse(received.summary, nullptr, /*allow_exceptions=*/false);
+  Json summary = Json::parse(received.text, nullptr, /*allow_exceptions=*/false);
   if (!summary.is_object()) {
     summary = Json::object();
   }
@@ -99,7 +115,7 @@ void write_summary(const Received& received) {
 // Waits until the watched process has ended.
 [[noreturn]] void be_witness(int pipe, int process) {
   // The watched process handles signals of the terminal and of a job's end.
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2}) {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGXCPU}) {
     std::signal(signal, SIG_IGN);
   }
   ::prctl(PR_SET_NAME, "tenon-witness");
@@ -121,8 +137,8 @@ void write_summary(const Received& received) {
     }
     received.take_messages();
     if (has_ended) {
-      if (!received.file.empty()) {
-        write_summary(received);
+      if (!received.summary.file.empty()) {
+        write_summary(received.summary);
       }
       ::_exit(0);
     }
@@ -168,19 +184,22 @@ RunWitness::~RunWitness() {
   }
 }
 
-void RunWitness::expect(const std::string& file, const std::string& summary) {
+void RunWitness::expect(const Summary& summary) {
   if (to_witness_ < 0) {
     return;
   }
-  const Header header{.file_bytes = file.size(), .text_bytes = summary.size()};
+  const Header header{
+      .sizes = {
+          summary.file.size(), summary.text.size(), summary.lock.size(), summary.owner.size()}};
   // A witness that was killed is no reason to end the run: SIGPIPE is ignored.
   const std::string_view header_bytes(reinterpret_cast<const char*>(&header), sizeof(header));
-  (void)(write_all(to_witness_, header_bytes) && write_all(to_witness_, file) &&
-         write_all(to_witness_, summary));
+  (void)(write_all(to_witness_, header_bytes) && write_all(to_witness_, summary.file) &&
+         write_all(to_witness_, summary.text) && write_all(to_witness_, summary.lock) &&
+         write_all(to_witness_, summary.owner));
 }
 
 void RunWitness::dismiss() {
-  expect("", "");
+  expect({});
 }
 
 }  // namespace tenon

@@ -22,9 +22,16 @@ class RunWitness {
   // Ends the process; it writes nothing.
   ~RunWitness();
 
-  // Hands over the summary of a run that fails now: the text of `file`, to be completed with how
-  // the process ended. A later call replaces it.
-  void expect(const std::string& file, const std::string& summary);
+  // The summary of a run that fails now.
+  struct Summary {
+    std::string file;
+    std::string text;   // to be completed with how the process ended
+    std::string lock;   // the file that names the run which uses the folder
+    std::string owner;  // its line for this run
+  };
+  // Hands over the summary. A later call replaces it. The process may be stopped and continue much
+  // later, so it writes only while no other run has used the folder.
+  void expect(const Summary& summary);
   // The run writes its own summary from now on.
   void dismiss();
 

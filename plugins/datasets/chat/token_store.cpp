@@ -3,13 +3,16 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
 #include <filesystem>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <system_error>
+#include <thread>
 #include <type_traits>
 #include <unistd.h>
 
@@ -49,45 +52,79 @@ void make_folder(const std::string& folder) {
   }
 }
 
-// Holds a lock of the file while it lives. The system ends the lock with its process.
+// Read and write access for those who may change the folder, and so could replace the file. Others
+// could lock a file that they may only read.
+mode_t mode_in(const std::string& folder) {
+  struct stat status {};
+  if (::stat(folder.c_str(), &status) != 0 || (status.st_mode & S_ISVTX) != 0) {
+    return S_IRUSR | S_IWUSR;
+  }
+  const mode_t writers = status.st_mode & (S_IWGRP | S_IWOTH);
+  return S_IRUSR | S_IWUSR | writers | (writers << 1);
+}
+
+// Holds a lock of the file while it lives. The system ends the lock with its process. On a file
+// system without locks, nobody holds one.
 class FileLock {
  public:
-  FileLock(const Host& host, const std::string& path)
-      : fd_(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644)) {
-    if (fd_ < 0) {
-      fail(path);
+  FileLock(const Host& host, const std::string& folder, const std::string& path) {
+    const mode_t mode = mode_in(folder);
+    fd_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, mode);
+    struct stat status {};
+    if (fd_ < 0 || ::fstat(fd_, &status) != 0) {
+      TENON_FAIL(TENON_IO, "chat.cache", "cannot lock ", path, ": ", std::strerror(errno));
     }
-    if (::flock(fd_, LOCK_EX | LOCK_NB) == 0) {
-      return;
+    if (status.st_uid == ::geteuid() && (status.st_mode & ALLPERMS) != mode) {
+      (void)!::fchmod(fd_, mode);  // of an earlier release
     }
-    if (errno == EWOULDBLOCK) {
-      host.log_info("another process processes the chats; waiting for it (", path, ")");
-    }
-    while (::flock(fd_, LOCK_EX) != 0) {
-      if (errno != EINTR) {
-        const int reason = errno;
-        ::close(fd_);
-        errno = reason;
-        fail(path);
+    int error = 0;
+    for (bool is_told = false; (error = try_lock()) == EAGAIN; is_told = true) {
+      if (!is_told) {
+        host.log_info("another process processes the chats; waiting for it (", path, ")");
       }
+      constexpr std::chrono::milliseconds kPause{50};
+      std::this_thread::sleep_for(kPause);
+    }
+    is_held_ = error == 0;
+    if (!is_held_) {
+      host.log_warn("this file system has no locks (",
+                    std::strerror(error),
+                    "): other processes may process the same chats, too (",
+                    path,
+                    ")");
     }
   }
   ~FileLock() { ::close(fd_); }
   FileLock(const FileLock&) = delete;
   FileLock& operator=(const FileLock&) = delete;
 
+  bool is_held() const { return is_held_; }
+
  private:
-  [[noreturn]] static void fail(const std::string& path) {
-    TENON_FAIL(TENON_IO, "chat.cache", "cannot lock ", path, ": ", std::strerror(errno));
+  // Returns 0, EAGAIN if another process holds the lock, or why there is none.
+  int try_lock() const {
+    struct flock whole {};
+    whole.l_type = F_WRLCK;
+    whole.l_whence = SEEK_SET;
+    if (::fcntl(fd_, F_OFD_SETLK, &whole) == 0) {
+      return 0;
+    }
+    const bool is_busy = errno == EAGAIN || errno == EACCES;
+    if (is_busy || ::flock(fd_, LOCK_EX | LOCK_NB) == 0) {
+      return is_busy ? EAGAIN : 0;
+    }
+    return errno == EWOULDBLOCK ? EAGAIN : errno;
   }
-  int fd_;
+
+  int fd_ = -1;
+  bool is_held_ = false;
 };
 
 void build(const Host& host,
            const std::string& folder,
+           const std::string& building,
            const ShardKey& key,
            const ShardSource& source) {
-  const std::string building = folder + ".incomplete";
   make_folder(building);
   source.begin(building);
   size_t kept = 0;
@@ -114,6 +151,11 @@ void build(const Host& host,
   }
   std::error_code problem;
   fs::rename(building, folder, problem);
+  std::error_code ignored;
+  if (problem && fs::is_directory(folder, ignored)) {  // of a process that did not see our lock
+    fs::remove_all(building, ignored);
+    return;
+  }
   if (problem) {
     TENON_FAIL(TENON_IO, "chat.cache", "cannot rename ", building, ": ", problem.message());
   }
@@ -138,9 +180,10 @@ TokenStore TokenStore::in_folder(const Host& host,
   std::error_code ignored;
   if (!fs::is_directory(own, ignored)) {
     make_folder(folder);
-    const FileLock lock(host, own + ".lock");
+    const FileLock lock(host, folder, own + ".lock");
     if (!fs::is_directory(own, ignored)) {  // nobody built it in the meantime
-      build(host, own, key, source);
+      const std::string suffix = lock.is_held() ? "" : "-" + std::to_string(::getpid());
+      build(host, own, own + ".incomplete" + suffix, key, source);
     }
   }
   TokenStore store;

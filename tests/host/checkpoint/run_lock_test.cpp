@@ -4,8 +4,10 @@
 #include "host/error/error.hpp"
 
 #include <csignal>
+#include <fcntl.h>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <string>
 #include <sys/file.h>
 #include <sys/wait.h>
@@ -71,7 +73,6 @@ TEST_CASE("a folder is locked by one at a time, and who holds it is told", "[che
   const std::string folder = scratch.path().string();
   {
     const auto lock = RunLock::take(folder);
-    REQUIRE(lock.has_value());
     const std::string said = refusal(folder);
     CHECK_THAT(said, contains_text("[run.dir_in_use]"));
     CHECK_THAT(
@@ -86,7 +87,7 @@ TEST_CASE("a lock that is handed on is held once, and released once", "[checkpoi
   const ScratchFolder scratch;
   const std::string folder = scratch.path().string();
   {
-    auto first = RunLock::take(folder);
+    std::optional<RunLock> first(RunLock::take(folder));
     const RunLock second(std::move(*first));
     first.reset();
     CHECK_FALSE(refusal(folder).empty());
@@ -101,7 +102,7 @@ TEST_CASE("a process that is killed leaves no lock", "[checkpoint]") {
   CHECK_THAT(refusal(folder), contains_text("process " + std::to_string(holder.id()) + " on "));
   holder.kill();
   CHECK(std::filesystem::exists(folder + "/.lock"));
-  CHECK(RunLock::take(folder).has_value());
+  CHECK(refusal(folder).empty());
   CHECK(std::filesystem::is_empty(folder));
 }
 
@@ -110,7 +111,7 @@ TEST_CASE("who is patient takes over from a process that ends meanwhile", "[chec
   const std::string folder = scratch.path().string();
   Holder holder(folder);
   std::thread killer([&] { holder.kill(); });
-  CHECK(RunLock::take(folder, std::chrono::minutes(1)).has_value());
+  CHECK(RunLock::take(folder, std::chrono::minutes(1)).lost().empty());
   killer.join();
 }
 
@@ -118,10 +119,9 @@ TEST_CASE("a file that was removed under its holder is not what the next one loc
           "[checkpoint]") {
   const ScratchFolder scratch;
   const std::string folder = scratch.path().string();
-  auto removed = RunLock::take(folder);
+  std::optional<RunLock> removed(RunLock::take(folder));
   std::filesystem::remove(folder + "/.lock");
   const auto lock = RunLock::take(folder);
-  REQUIRE(lock.has_value());
   removed.reset();  // and leaves the other's file alone
   CHECK(std::filesystem::exists(folder + "/.lock"));
   CHECK_FALSE(refusal(folder).empty());
@@ -145,6 +145,63 @@ TEST_CASE("a folder that cannot be locked is told", "[checkpoint]") {
              contains_text("/nowhere/.lock: No such file or directory"));
   std::filesystem::create_directory(scratch.path() / ".lock");
   CHECK_THAT(refusal(scratch.path().string()), contains_text("[run.dir_unwritable]"));
+}
+
+TEST_CASE("a run notices that its folder or its lock is no longer its own", "[checkpoint]") {
+  const ScratchFolder scratch;
+  const std::string folder = (scratch.path() / "run").string();
+  std::filesystem::create_directory(folder);
+  const auto lock = RunLock::take(folder);
+  CHECK(lock.lost().empty());
+  SECTION("the lock was removed") {
+    std::filesystem::remove(folder + "/.lock");
+    CHECK(lock.lost() == "its file .lock was removed");
+  }
+  SECTION("the folder was removed, and made again by another run") {
+    std::filesystem::remove_all(folder);
+    CHECK(lock.lost() == "it was removed or renamed");
+    std::filesystem::create_directory(folder);
+    CHECK_FALSE(lock.lost().empty());
+    const Holder other(folder);
+    CHECK_THAT(lock.lost(),
+               contains_text("it is in use by process " + std::to_string(other.id()) + " on "));
+  }
+  SECTION("the folder was renamed") {
+    std::filesystem::rename(folder, folder + "-2");
+    CHECK(lock.lost() == "it was removed or renamed");
+  }
+  SECTION("another run wrote its name, on a file system without locks") {
+    std::ofstream(folder + "/.lock") << "process 1 on elsewhere, since now\n";
+    CHECK(lock.lost() == "it is in use by process 1 on elsewhere, since now");
+  }
+  SECTION("the file system gave the file another inode") {
+    std::ofstream(folder + "/copy") << lock.name() << "\n";
+    std::filesystem::rename(folder + "/copy", folder + "/.lock");
+    CHECK(lock.lost().empty());
+  }
+}
+
+TEST_CASE("a stranger who may read a leftover lock cannot keep the run out", "[checkpoint]") {
+  const ScratchFolder scratch;
+  const std::string folder = scratch.path().string();
+  const std::string path = folder + "/.lock";
+  std::ofstream(path) << "process 999999999 on elsewhere, since long ago\n";
+  std::filesystem::permissions(path, std::filesystem::perms(0644));
+  const OpenFile stranger(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  REQUIRE(::flock(stranger.get(), LOCK_EX | LOCK_NB) == 0);
+  CHECK(refusal(folder).empty());
+}
+
+TEST_CASE("a run of an earlier release that is still running keeps its folder", "[checkpoint]") {
+  const ScratchFolder scratch;
+  const std::string folder = scratch.path().string();
+  const std::string path = folder + "/.lock";
+  // It locks with flock() and writes the same line.
+  const std::string name = "process " + std::to_string(::getppid()) + " on here, since now";
+  std::ofstream(path) << name << "\n";
+  const OpenFile earlier(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  REQUIRE(::flock(earlier.get(), LOCK_EX | LOCK_NB) == 0);
+  CHECK_THAT(refusal(folder), contains_text("in use by " + name));
 }
 
 }  // namespace tenon

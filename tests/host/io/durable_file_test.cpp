@@ -3,10 +3,15 @@
 
 #include "host/error/error.hpp"
 
+#include <algorithm>
+#include <array>
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <string>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "tests/support/catch.hpp"
 #include "tests/support/scratch_folder.hpp"
@@ -100,4 +105,37 @@ TEST_CASE("folders that are missing are made, and paths renamed", "[io]") {
   CHECK(std::filesystem::is_directory(folder.path() / "d"));
   CHECK(id_of([&] { rename_path(deep, (folder.path() / "e").string()); }) == "storage.io");
   CHECK(id_of([&] { sync_folder(deep); }) == "storage.io");
+}
+
+// A loop without a bound would try forever: "." exists in a folder that was removed.
+TEST_CASE("in a folder that was removed no folder is made, and the error has the path", "[io]") {
+  const ScratchFolder scratch;
+  const std::filesystem::path gone = scratch.path() / "gone";
+  std::filesystem::create_directory(gone);
+  std::array<int, 2> ends{};
+  REQUIRE(::pipe(ends.data()) == 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    std::string said = "no error";
+    try {
+      if (::chdir(gone.c_str()) == 0 && ::rmdir(gone.c_str()) == 0) {
+        make_folders("runs/a/checkpoints");
+      }
+    } catch (const Error& error) {
+      said = error.what();
+    }
+    (void)!::write(ends[1], said.data(), said.size());
+    ::_exit(0);
+  }
+  ::close(ends[1]);
+  std::string said(500, '\0');
+  said.resize(static_cast<size_t>(std::max<ssize_t>(0, ::read(ends[0], said.data(), said.size()))));
+  ::close(ends[0]);
+  REQUIRE(::waitpid(child, nullptr, 0) == child);
+  CHECK_THAT(said, contains_text("[storage.io] cannot create the folder runs"));
+}
+
+TEST_CASE("the advice of an error fits its reason", "[io]") {
+  CHECK(disk_advice(EIO) == "check the system log for disk faults");
+  CHECK(disk_advice(ENOSPC) == "free disk space there");
 }

@@ -9,6 +9,7 @@
 #include <iterator>
 #include <regex>
 #include <string>
+#include <sys/stat.h>
 #include <thread>
 #include <unistd.h>
 #include <vector>
@@ -178,6 +179,34 @@ TEST_CASE("a file that cannot be opened is an error with its name", "[log]") {
     CHECK_THAT(error.message(), contains_text(file));
   }
   log_info("still alive");  // and the log goes on without it
+}
+
+TEST_CASE("a FIFO in place of the log file is refused, and nothing waits for a reader", "[log]") {
+  const ScratchFolder folder;
+  const std::string fifo = (folder.path() / "log.txt").string();
+  REQUIRE(::mkfifo(fifo.c_str(), 0600) == 0);
+  set_up_log({.terminal = false});
+  try {
+    attach_log_file(fifo);
+    FAIL("no error");
+  } catch (const Error& error) {
+    CHECK(error.id() == "run.dir_unwritable");
+    CHECK_THAT(error.message(), contains_text(fifo + ": it is not a regular file"));
+  }
+}
+
+TEST_CASE("a link in place of the log file counts only if this user has made it", "[log]") {
+  const ScratchFolder folder;
+  const std::string link = (folder.path() / "log.txt").string();
+  const std::string target = (folder.path() / "target").string();
+  std::filesystem::create_symlink(target, link);
+  set_up_log({.terminal = false});
+  attach_log_file(link);
+  log_info("through it");
+  CHECK_THAT(read_file(target), contains_text("through it"));
+  if (::lchown(link.c_str(), 54321, 54321) == 0) {
+    CHECK_THROWS_AS(attach_log_file(link), Error);
+  }
 }
 
 TEST_CASE("a full disk costs lines, counted, and nothing else", "[log]") {

@@ -42,6 +42,29 @@ TEST_CASE("a run folder that cannot be made is told, whoever asks", "[metrics]")
   CHECK(id_of((file / "below").string()) == "run.dir_unwritable");  // true for root too
 }
 
+TEST_CASE("the root of a new volume counts as empty, and keeps what its file system made",
+          "[metrics]") {
+  const ScratchFolder scratch;
+  std::filesystem::create_directory(scratch.path() / "lost+found");
+  scratch.write(".nfs0000000000000001", "");
+  const RunFolder folder = RunFolder::create(scratch.path().string(), "name");
+  folder.write("x.txt", "content");
+  folder.discard();
+  CHECK(std::filesystem::exists(scratch.path() / "lost+found"));
+  CHECK_FALSE(std::filesystem::exists(scratch.path() / "x.txt"));
+}
+
+TEST_CASE("a refusal of a folder names a file in it", "[metrics]") {
+  const ScratchFolder scratch;
+  scratch.write("thesis.tex", "");
+  try {
+    RunFolder::create(scratch.path().string(), "name");
+    FAIL("no error");
+  } catch (const Error& error) {
+    CHECK_THAT(error.what(), contains_text("is not empty (it has thesis.tex)"));
+  }
+}
+
 TEST_CASE("ranks keep their logs in the folder that rank 0 has made", "[metrics]") {
   const ScratchFolder scratch;
   const RunFolder folder = RunFolder::create((scratch.path() / "a").string(), "name");

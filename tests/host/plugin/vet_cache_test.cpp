@@ -172,9 +172,9 @@ TEST_CASE("a cache file that is broken is as good as none", "[plugin]") {
         "[]",
         "null",
         "{\"format\": 99}",
-        "{\"format\": 4, \"entries\": 3}",
-        "{\"format\": 4, \"entries\": [{\"path\": 7}]}",
-        "{\"format\": 4, \"entries\": [{\"path\": \"x\", \"host\": {}}]}"}) {
+        "{\"format\": 5, \"checksum\": \"\", \"entries\": 3}",
+        "{\"format\": 5, \"checksum\": \"\", \"entries\": [{\"path\": 7}]}",
+        "{\"format\": 5, \"checksum\": \"\", \"entries\": [{\"path\": \"x\", \"host\": {}}]}"}) {
     CAPTURE(text);
     std::ofstream(zoo.cache_file()) << text;
     VetCache cache(zoo.cache_file(), "host");
@@ -182,6 +182,30 @@ TEST_CASE("a cache file that is broken is as good as none", "[plugin]") {
     store(cache, plugin, kGood);
     cache.save();
     CHECK(VetCache(zoo.cache_file(), "host").find(plugin));
+  }
+}
+
+TEST_CASE("a cache with one flipped bit is discarded, and the plugins are checked again",
+          "[plugin]") {
+  ZooFolder zoo;
+  const std::string plugin = zoo.add("good_c");
+  {
+    VetCache cache(zoo.cache_file(), "host 1");
+    store(cache, plugin, kGood);
+    cache.save();
+  }
+  std::ifstream in(zoo.cache_file());
+  const std::string text{std::istreambuf_iterator<char>(in), {}};
+  const std::size_t hash = text.find("\"hash\": \"") + 9;
+  for (const std::size_t place : {hash, text.find("\"id\": \"") + 7, text.find("good_c")}) {
+    std::string flipped = text;
+    flipped[place] = static_cast<char>(flipped[place] ^ 1);
+    std::ofstream(zoo.cache_file()) << flipped;
+    VetCache cache(zoo.cache_file(), "host 1");
+    CHECK_FALSE(cache.find(plugin));
+    store(cache, plugin, kGood);
+    cache.save();
+    CHECK(VetCache(zoo.cache_file(), "host 1").find(plugin));
   }
 }
 

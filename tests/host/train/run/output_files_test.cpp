@@ -126,4 +126,17 @@ TEST_CASE("files of outputs of other samples or another key are reported", "[tra
   CHECK_THAT(problem_of({place, kOutputKey, at::kDouble, 7}), contains_text("of other samples"));
 }
 
+TEST_CASE("one process computes outputs, and others try again without waiting", "[train]") {
+  const ScratchFolder scratch;
+  const std::string cache = (scratch.path() / "outputs").string();
+  OutputLock second(cache, "key");
+  {
+    OutputLock first(cache, "key");
+    CHECK(first.try_lock());
+    CHECK_FALSE(second.try_lock());
+    CHECK_FALSE(second.try_lock());
+  }
+  CHECK(second.try_lock());
+}
+
 }  // namespace tenon
