@@ -19,6 +19,11 @@
 #   TENON_PLUGIN_TEXT_PATH      of plugins that need the libraries of tokenizers
 #   TENON_MODULE_CUDA_PATH      of the CUDA module
 
+#   TENON_OWN_LIBRARIES_FIRST   option of the linker: the paths above come before LD_LIBRARY_PATH, in
+#                               which another libtorch may be (DT_RPATH instead of DT_RUNPATH)
+
+set(TENON_OWN_LIBRARIES_FIRST LINKER:--disable-new-dtags)
+
 # Makes or replaces a symbolic link.
 function(_tenon_link target link)
   cmake_path(GET link PARENT_PATH folder)

@@ -4,6 +4,7 @@
 #include "host/error/exit_code.hpp"
 
 #include <cerrno>  // program_invocation_short_name
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
@@ -43,7 +44,43 @@ void write_error(std::string_view text) {
 // Not under sanitizers, which are not ready yet.
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 
+void end_first_process(int signal) {
+  constexpr int kBySignal = 128;  // as shells report it
+  ::_exit(kBySignal + signal);
+}
+
+// SIGUSR1 asks a run for a checkpoint: it must not end a program that is about to become one. The
+// first process of a container is not ended by a signal that it does not handle.
+void set_up_signals() {
+  std::signal(SIGUSR1, SIG_IGN);
+  if (::getpid() == 1) {
+    for (const int signal : {SIGTERM, SIGINT}) {
+      std::signal(signal, end_first_process);
+    }
+  }
+}
+
+// Libraries look for themselves relative to the current folder when they are initialized, and end
+// the process if there is none.
+void check_current_folder() {
+  char path[4096];
+  if (::getcwd(path, sizeof(path)) != nullptr || errno != ENOENT) {
+    return;
+  }
+  const ssize_t size = ::readlink("/proc/self/cwd", path, sizeof(path));
+  write_error({program_invocation_short_name, std::strlen(program_invocation_short_name)});
+  write_error(": [usage.no_current_folder] the current folder was removed");
+  if (size > 0) {
+    write_error(": ");
+    write_error({path, static_cast<std::size_t>(size)});
+  }
+  write_error("; change to a folder that exists\n");
+  ::_exit(static_cast<int>(ExitCode::kUsage));
+}
+
 void watch_start(int, char**, char**) {
+  set_up_signals();
+  check_current_folder();
   usual_handler = std::set_terminate(end_start);
 }
 

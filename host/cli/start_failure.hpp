@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The error of a program that runs out of memory before main(): static initializers of libtorch
-// allocate, and an exception there would end the process by SIGABRT without a report.
+// What the program does before main(), while libraries are initialized:
+// - It reports if memory runs out. Static initializers of libtorch allocate, and an exception there
+//   would end the process by SIGABRT without a report.
+// - It reports a current folder that was removed, for which libtorch would end the process.
+// - It ignores SIGUSR1 (see also early/save_request.c). As the first process of a container, it
+// ends
+//   by SIGTERM and SIGINT.
 // Threads: [main].
 #pragma once
 

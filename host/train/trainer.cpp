@@ -355,6 +355,9 @@ void Trainer::end_window() {
 bool Trainer::run_step() {
   begin_step();
   std::vector<Microbatch> microbatches = feed_.take_microbatches();
+  if (parts_.signals != nullptr) {
+    parts_.signals->begin_training();
+  }
   log_.add_work(microbatches);
   step_.run_microbatches(microbatches, [this] { vote(); });
   const Decision decision = requests_.votes().resolve();

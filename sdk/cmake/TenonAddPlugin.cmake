@@ -163,6 +163,8 @@ function(tenon_add_plugin target)
   if(arg_LIBRARY_PATH)
     set_target_properties(${target} PROPERTIES
       SKIP_BUILD_RPATH OFF BUILD_WITH_INSTALL_RPATH ON INSTALL_RPATH "${arg_LIBRARY_PATH}")
+    # DT_RPATH: the path comes before LD_LIBRARY_PATH, in which other versions may be.
+    target_link_options(${target} PRIVATE LINKER:--disable-new-dtags)
   endif()
   if(arg_STABLE_TORCH AND arg_LANE STREQUAL "stable")
     # As torch/csrc/stable/version.h has it: a byte each for major, minor and patch, then five more.

@@ -125,6 +125,13 @@ class Archive(unittest.TestCase):
             path = line.split("=>")[-1].split("(")[0].strip()
             self.assertFalse(path.startswith((str(ROOT), str(BUILD), "/usr/local")), line)
         self.assertIn(f"{self.prefix}/bin/../lib/tenon/libtorch/lib/libtorch_cpu.so", loaded)
+        other = scratch / "other"
+        other.mkdir(exist_ok=True)
+        for name in ("libtorch_cpu.so", "libc10.so"):
+            (other / name).write_text("no library")
+        path = {"LD_LIBRARY_PATH": str(other)}
+        self.assertNotIn(str(other), run("ldd", self.program, env=path))
+        self.assertIn("tenon ", run(self.program, "--version", env=path))
 
     def test_all_plugins_load(self):
         listed = json.loads(run(self.program, "--list-plugins", "--json"))

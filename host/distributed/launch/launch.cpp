@@ -61,7 +61,11 @@ class Signals {
     action.sa_flags = SA_RESTART | SA_SIGINFO;
     ::sigemptyset(&action.sa_mask);
     for (size_t i = 0; i < kSignals.size(); ++i) {
-      ::sigaction(kSignals[i], &action, &old_[i]);
+      ::sigaction(kSignals[i], nullptr, &old_[i]);
+      const bool is_nohup = kSignals[i] == SIGHUP && old_[i].sa_handler == SIG_IGN;
+      if (!is_nohup) {
+        ::sigaction(kSignals[i], &action, nullptr);
+      }
     }
   }
   ~Signals() {
@@ -87,7 +91,8 @@ class Signals {
   }
 
  private:
-  static constexpr std::array kSignals = {SIGTERM, SIGINT, SIGUSR1, SIGCHLD};
+  static constexpr std::array kSignals = {
+      SIGTERM, SIGINT, SIGHUP, SIGUSR2, SIGXCPU, SIGUSR1, SIGCHLD};
   std::array<int, 2> ends_{};
   std::array<struct sigaction, kSignals.size()> old_{};
 };
@@ -158,6 +163,7 @@ class Launcher {
     environment.run_id = request_.run_id;
     environment.secret = request_.secret;
     environment.run_folder = request_.run_folder;
+    environment.launch_options = request_.options;
     environment.restart = request_.restart;
     for (uint32_t rank = 0; rank < environment.world_size; ++rank) {
       environment.rank = rank;
@@ -215,10 +221,11 @@ class Launcher {
     const auto now = Clock::now();
     if (!asked_.has_value()) {
       asked_ = now;
-      if (!note.is_from_terminal) {
+      if (!note.is_from_terminal || note.signal == SIGXCPU) {  // its limit is that of one process
         kill_all(note.signal);
       }
-    } else if (now - *asked_ > request_.times.one_request) {
+    } else if (note.signal != SIGXCPU &&  // the kernel repeats it each second
+               now - *asked_ >= request_.times.one_request) {
       ending_signal_ = note.signal;
       kill_all(SIGKILL);
     }

@@ -51,14 +51,16 @@ struct LaunchTimes {
   // may still report why. Also replaces it if all ranks know that the run has failed, or must end.
   std::chrono::milliseconds short_patience{10'000};
   std::chrono::milliseconds to_end{5'000};  // between asking a rank to end and killing it
-  // Signals at shorter intervals count as one: timeout(1) signals both the process and its group.
-  std::chrono::milliseconds one_request{500};
+  // Signals within this time of the first count as one: timeout(1) signals both the process and its
+  // group.
+  std::chrono::milliseconds one_request{1000};
 };
 
 struct LaunchRequest {
   std::string program = "/proc/self/exe";
   // Command line, starting with the program's name, to which the launcher adds the rank for ps.
   std::vector<std::string> words;
+  std::string options = {};               // see RankEnvironment::launch_options
   std::vector<RankProcessors> ranks;      // one entry for each rank
   std::vector<uint32_t> slots = {};       // of each rank (restart_plan.hpp); empty: its number
   uint16_t master_port = 0;               // of the store, on loopback
@@ -82,9 +84,9 @@ struct LaunchOutcome {
 // Returns an id that no other run has.
 std::string new_run_id();
 
-// Starts the ranks, and waits until they have ended. SIGTERM and SIGINT go to all ranks; a second
-// such signal kills them. SIGUSR1 goes to the first running rank. Once a rank has ended, the others
-// have `patience` or `times.short_patience` to end, and are then ended.
+// Starts the ranks, and waits until they have ended. SIGTERM, SIGINT, SIGHUP, SIGUSR2 and SIGXCPU
+// go to all ranks; a second such signal kills them. SIGUSR1 goes to the first running rank. Once a
+// rank has ended, the others have `patience` or `times.short_patience` to end, and are then ended.
 // Errors  distributed.launch_failed; no rank is left then
 LaunchOutcome launch_ranks(const LaunchRequest& request);
 

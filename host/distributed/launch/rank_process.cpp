@@ -100,9 +100,15 @@ struct ChildPlan {
   if (::getppid() != plan.parent) {  // the parent ended before the line above
     ::_exit(127);
   }
-  // Removes the launcher's handlers: from here on, a signal is for the rank.
-  for (const int signal : {SIGTERM, SIGINT, SIGCHLD}) {
+  // Removes the launcher's handlers: from here on, a signal is for the rank. A request for a
+  // checkpoint has no effect until the rank handles it.
+  for (const int signal : {SIGTERM, SIGINT, SIGUSR2, SIGXCPU, SIGCHLD}) {
     ::signal(signal, SIG_DFL);
+  }
+  ::signal(SIGUSR1, SIG_IGN);
+  struct sigaction hang_up {};
+  if (::sigaction(SIGHUP, nullptr, &hang_up) == 0 && hang_up.sa_handler != SIG_IGN) {  // nohup
+    ::signal(SIGHUP, SIG_DFL);
   }
   if (plan.processors != nullptr) {
     // Errors are ignored: a processor that went offline meanwhile must not prevent training.

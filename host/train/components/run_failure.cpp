@@ -16,6 +16,12 @@ Error run_failure(const std::exception& exception) {
     return *error;
   }
   if (is_out_of_memory(exception)) {
+    if (const std::string advice = address_limit_advice(); !advice.empty()) {
+      return Error("run.out_of_memory",
+                   "no memory is left within the limit of addresses of this process (" +
+                       out_of_memory_text(exception.what()) + "); " + advice +
+                       ", or use a smaller batch or model");
+    }
     return Error("run.out_of_memory",
                  "no memory is left on the machine, or within the limit of this process (" +
                      out_of_memory_text(exception.what()) +

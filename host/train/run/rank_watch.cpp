@@ -40,7 +40,10 @@ RankWatch::RankWatch(World& world,
                      const RankEnvironment& ranks,
                      const WorldOptions& limits,
                      const PublishedState& published)
-    : world_(world), rank_(world.rank()), published_(published) {
+    : world_(world),
+      rank_(world.rank()),
+      published_(published),
+      has_own_terminal_(has_own_terminal(ranks)) {
   if (world.size() == 1) {
     return;
   }
@@ -54,7 +57,7 @@ RankWatch::RankWatch(World& world,
   options.machine = machine_name();
   options.process = own_process();
   MonitorCallbacks callbacks;
-  callbacks.look = [this] { return look(); };
+  callbacks.look = [this] { return activity(); };
   callbacks.collectives = [this] { return world_.last_collectives(); };
   callbacks.abort = [this](const std::string& reason) { world_.abort(reason); };
   callbacks.write = [this](const RankRecord& record) {
@@ -117,6 +120,7 @@ void RankWatch::conclude(const RankEnd& end) {
     return;
   }
   monitor_->conclude(end);
+  print_unless_reported(end.error);
   // Only destructors remain, and communication engines whose peers are gone.
   end_after_grace(end.error, end.exit_code, kSecondsToEnd);
 }
@@ -134,22 +138,23 @@ void RankWatch::expect_end() {
 std::string RankWatch::folder_for(const RankFailure& first) const {
   const std::lock_guard lock(mutex_);
   const bool is_left =
-      leaves_folder(static_cast<ExitCode>(first.exit_code)) || published_.has_begun();
+      first.error_id != "run.dir_lost" &&
+      (leaves_folder(static_cast<ExitCode>(first.exit_code)) || published_.has_begun());
   return is_left ? run_dir_ : "";
 }
 
-RankActivity RankWatch::look() {
-  RankActivity activity;
-  activity.step = published_.get().step;
+RankActivity RankWatch::activity() {
+  RankActivity now;
+  now.step = published_.get().step;
   if (const std::optional<uint32_t> event = published_.event()) {
-    activity.event = event_name(*event);
+    now.event = event_name(*event);
   }
   const std::lock_guard lock(mutex_);
   if (const std::optional<StuckCall> call = longest_call_.look()) {
-    activity.call = call->name();
-    activity.call_seconds = call->seconds;
+    now.call = call->name();
+    now.call_seconds = call->seconds;
   }
-  return activity;
+  return now;
 }
 
 // Prints to stderr on any rank, although ranks other than 0 usually write to their logs only.
@@ -157,14 +162,24 @@ void RankWatch::print(const RankFailure& first, const std::vector<KnownRank>& ra
   const RankRecords records(folder_for(first));
   const std::string text = printable_text(report_text(first, ranks, records.folder()));
   records.write_report(text);
+  has_printed_ = true;
   log_to_file(text);
   flush_log();
   std::fputs(text.c_str(), stderr);
   std::fflush(stderr);
 }
 
+// In a terminal of its own, a rank says why it ends, although another rank prints the report.
+void RankWatch::print_unless_reported(const std::string& error) {
+  if (has_own_terminal_ && !has_printed_.exchange(true)) {
+    std::fputs((printable_text(error) + "\n").c_str(), stderr);
+    std::fflush(stderr);
+  }
+}
+
 void RankWatch::end_process(const RankFailure& first) {
   const Error error(first.id(), first.sentence());
+  print_unless_reported(error.what());
   end_after_grace(error.what(), first.exit_code, kSecondsToEnd);
   log_to_file(error.what());
   SummaryWriter write_summary;

@@ -14,6 +14,7 @@
 #include "host/train/run_state/outcome.hpp"
 #include "host/train/run_state/published_state.hpp"
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -53,12 +54,15 @@ class RankWatch {
   // True if this rank writes the summary: it is rank 0, or stands in for a lost rank 0.
   bool writes_summary() const;
 
+  // What this rank does now. Any thread.
+  RankActivity activity();
+
   // Call when the run ends in order: losing the other ranks is no failure from now on.
   void expect_end();
 
  private:
-  RankActivity look();
   void print(const RankFailure& first, const std::vector<KnownRank>& ranks);
+  void print_unless_reported(const std::string& error);
   [[noreturn]] void end_process(const RankFailure& first);
   std::string folder_for(const RankFailure& first) const;
 
@@ -67,6 +71,8 @@ class RankWatch {
   const PublishedState& published_;
   mutable std::mutex mutex_;
   LongestCall longest_call_;
+  const bool has_own_terminal_;
+  std::atomic<bool> has_printed_ = false;  // the report
   std::string run_dir_;
   SummaryWriter write_summary_;
   std::unique_ptr<RankMonitor> monitor_;  // null for one rank; last: its thread uses the rest

@@ -270,13 +270,12 @@ RunFolder RunSession::open_folder() {
 
 // Ensures that a run that ends early from now on leaves a summary, whichever thread ends it.
 void RunSession::watch_folder(const RunFolder& folder, const RunReport& report) {
-  const auto write_early_end = [this, &folder, &report](const Error& error, int code) {
-    Outcome ended;
-    ended.code = static_cast<ExitCode>(code);
-    ended.reason = error.what();
-    ended.error_id = error.id();
+  const auto write_end = [this, &folder, &report](Outcome ended) {
     ended.state = published_.get();
     ended.seconds = seconds();
+    if (!folder_problem(folder).empty()) {
+      return;
+    }
     try {
       folder.write(summary_name(), summary_json(report, ended));
       dismiss_witness();
@@ -284,17 +283,36 @@ void RunSession::watch_folder(const RunFolder& folder, const RunReport& report) 
       log_warning(failure.what());
     }
   };
+  const auto write_early_end = [write_end](const Error& error, int code) {
+    Outcome ended;
+    ended.code = static_cast<ExitCode>(code);
+    ended.reason = error.what();
+    ended.error_id = error.id();
+    write_end(std::move(ended));
+  };
+  const auto write_stop = [this, write_end](const std::string& reason) {
+    if (is_first()) {
+      Outcome ended;
+      ended.code = ExitCode::kStopped;
+      ended.reason = reason;
+      write_end(std::move(ended));
+    }
+  };
   if (request_.witness != nullptr && is_first()) {
-    request_.witness->expect(folder.full_path() + "/" + summary_name(), summary_json(report, {}));
+    request_.witness->expect({.file = folder.full_path() + "/" + summary_name(),
+                              .text = summary_json(report, {}),
+                              .lock = folder.full_path() + "/" + RunLock::kFile,
+                              .owner = lock_.has_value() ? lock_->name() : ""});
   }
   watch_.use_folder(folder.path(), write_early_end);
-  tell_stuck_to([this, write_early_end](const Error& error, int code) {
+  const auto write_stuck = [this, write_early_end](const Error& error, int code) {
     const FailedEnd end = fail(error);
     if (watch_.writes_summary()) {
       write_early_end(error, code);
     }
     return end.is_told;
-  });
+  };
+  tell_stuck_to(write_stuck, write_stop);
 }
 
 Outcome RunSession::train(const SignalWatch& signals) {
@@ -369,7 +387,8 @@ Outcome RunSession::run_engine(const RunFolder& folder,
                          [this] {
                            world_->end_start();
                            watch_.end_start();
-                         }});
+                         },
+                     .folder_problem = [this, &folder] { return folder_problem(folder); }});
 }
 
 Outcome RunSession::run_loop(const RunFolder& folder,
@@ -395,13 +414,36 @@ void RunSession::leave_in_order(Outcome& outcome) {
   }
 }
 
+// On the rank that locks the folder. Another run may use the folder now.
+std::string RunSession::folder_problem(const RunFolder& folder) const {
+  const std::string lost = lock_.has_value() ? lock_->lost() : "";
+  return lost.empty()
+             ? ""
+             : formatted(
+                   "the run folder {} is no longer that of this run: {}", folder.path(), lost);
+}
+
+// A run whose folder was lost must not change the summary of another run.
+bool RunSession::may_write_summary(const RunFolder& folder, Outcome& outcome) const {
+  const std::string problem = folder_problem(folder);
+  if (problem.empty() || !outcome.error_id.empty()) {
+    return problem.empty();
+  }
+  const Error error("run.dir_lost", problem + "; the summary is not written");
+  log_error(error.what());
+  outcome.code = ExitCode::kFailed;
+  outcome.reason = error.what();
+  outcome.error_id = error.id();
+  return false;
+}
+
 void RunSession::report_end(const RunFolder& folder,
                             const RunReport& report,
                             Outcome& outcome,
                             Progress& progress) {
   const bool is_written =
       outcome.keeps_summary && !read_run_json(folder.file("summary.json")).is_null();
-  if (watch_.writes_summary() && !is_written) {
+  if (watch_.writes_summary() && !is_written && may_write_summary(folder, outcome)) {
     write_summary(folder, summary_name(), report, outcome);
   }
   progress.say(last_line(report, outcome));
@@ -441,9 +483,26 @@ void RunSession::end_stuck(const StuckCall& call) {
   end_stuck_run(call, published_, write_stuck_summary_);
 }
 
-void RunSession::tell_stuck_to(StuckWriter writer) {
+void RunSession::tell_stuck_to(StuckWriter writer,
+                               std::function<void(const std::string&)> write_stop) {
   const std::lock_guard lock(stuck_mutex_);
   write_stuck_summary_ = std::move(writer);
+  write_stop_summary_ = std::move(write_stop);
+}
+
+// On the thread of signals. Other threads are still running.
+void RunSession::end_start(const std::string& reason) {
+  const std::lock_guard lock(stuck_mutex_);
+  constexpr unsigned kSecondsToWrite = 1;
+  constexpr int kCode = static_cast<int>(ExitCode::kStopped);
+  const std::string line = "stopped " + activity() + ": " + reason;
+  end_after_grace(line, kCode, kSecondsToWrite);
+  if (write_stop_summary_) {
+    write_stop_summary_(reason);
+  }
+  log_info(line);
+  flush_log();
+  end_process(kCode);
 }
 
 }  // namespace tenon

@@ -68,6 +68,12 @@ class RunSession {
   // Errors  any error before the folder exists; later errors are in the outcome
   Outcome train(const SignalWatch& signals);
 
+  // What the run does now, for lines about signals. Any thread.
+  std::string activity() { return watch_.activity().text(); }
+  // Ends the process of a run that a signal asked to stop before its first step, and that is in a
+  // call that does not return. Writes the summary if the run has a folder. Any thread.
+  [[noreturn]] void end_start(const std::string& reason);
+
   // Closes the connections to the other ranks, which all end with this failure.
   void leave(const SharedFailure& failure);
   // Reports an error of this rank to the other ranks. Returns the error and exit code that this
@@ -90,10 +96,12 @@ class RunSession {
                   const RunReport& report,
                   Outcome& outcome,
                   Progress& progress);
-  void tell_stuck_to(StuckWriter writer);
+  void tell_stuck_to(StuckWriter writer, std::function<void(const std::string&)> write_stop = {});
   [[noreturn]] void end_stuck(const StuckCall& call);
   std::string summary_name() const;
   void dismiss_witness();
+  std::string folder_problem(const RunFolder& folder) const;
+  bool may_write_summary(const RunFolder& folder, Outcome& outcome) const;
   double seconds() const;
   bool is_first() const { return platform_.is_first(); }
 
@@ -105,7 +113,8 @@ class RunSession {
   PublishedState published_;
   std::mutex stuck_mutex_;
   StuckWriter write_stuck_summary_;  // empty while there is no run folder
-  Watchdog watchdog_;                // outlives all components: destroy() may hang too
+  std::function<void(const std::string& reason)> write_stop_summary_;  // as above
+  Watchdog watchdog_;  // outlives all components: destroy() may hang too
   const std::unique_ptr<World> world_;
   RankWatch watch_;
   ComponentFactory factory_;

@@ -13,6 +13,7 @@
 
 #include <exception>
 #include <optional>
+#include <string>
 
 namespace tenon {
 namespace {
@@ -35,6 +36,22 @@ void begin(std::optional<RunSession>& session,
     throw;
   }
 }
+
+// Lets the thread of signals see the run while this object lives.
+class SeenRun {
+ public:
+  SeenRun(const SignalWatch& signals, RunSession& session) : signals_(signals) {
+    signals_.watch(
+        {.activity = [&session] { return session.activity(); },
+         .end_start = [&session](const std::string& reason) { session.end_start(reason); }});
+  }
+  ~SeenRun() { signals_.watch({}); }
+  SeenRun(const SeenRun&) = delete;
+  SeenRun& operator=(const SeenRun&) = delete;
+
+ private:
+  const SignalWatch& signals_;
+};
 
 SignalWatch::Second second_signal_of(const RankEnvironment& ranks) {
   return ranks.launcher == "launch" ? SignalWatch::Second::kIgnored : SignalWatch::Second::kEnds;
@@ -71,12 +88,13 @@ Outcome run_training(const Recipe& recipe, PluginRegistry& registry, const RunRe
     signals.emplace(second_signal_of(request.ranks));
     SignalWatch::keep_from_compute_threads();
   }
+  const SeenRun seen(*signals, *session);
   try {
     session->check_with_all();
     return session->train(*signals);
   } catch (const SharedFailure& failure) {
     session->leave(failure);
-    throw;
+    throw printed_by(request.ranks, failure);
   } catch (const std::exception& error) {
     const FailedEnd end = session->fail(run_failure(error));
     if (!end.is_told) {

@@ -26,10 +26,12 @@
 
 #include <algorithm>
 #include <charconv>
+#include <chrono>
 #include <numeric>
 #include <optional>
 #include <set>
 #include <string>
+#include <thread>
 #include <utility>
 
 namespace tenon {
@@ -187,17 +189,21 @@ class StoredSet {
     std::optional<OutputLock> lock;
     std::string key;
     std::string missing;
-    together(control, "search for stored outputs", [&] {
+    together_for_long(control, "search for stored outputs", [&] {
       model_.check_fields(source);
       if (context_.platform.is_first()) {
         key = key_of(source);
-        OutputFiles files = files_of(key, source);
+        const OutputFiles files = files_of(key, source);
         if (!files.is_complete()) {
           lock.emplace(output_cache_folder(), key);
+          wait_for(*lock, signals);
           missing = files.is_complete() ? "" : missing_in(files, source);
         }
       }
     });
+    if (any_rank(control, signals.received() != 0)) {
+      return nullptr;
+    }
     key = control.broadcast_text(key, 0, "key of stored outputs");
     missing = control.broadcast_text(missing, 0, "missing outputs");
     const OutputFiles files = files_of(key, source);
@@ -213,7 +219,7 @@ class StoredSet {
     }
     lock.reset();
     std::shared_ptr<const SampleValues> values;
-    together(control, "opening stored outputs", [&] { values = files.open(); });
+    together_for_long(control, "opening stored outputs", [&] { values = files.open(); });
     if (context_.platform.is_first()) {
       log_info(formatted("model '{}': {} of {} of {} in {}",
                          use_.name,
@@ -229,6 +235,14 @@ class StoredSet {
   OutputFiles files_of(const std::string& key, DataSource& source) const {
     return {
         output_cache_folder(), key, context_.platform.precision().exact(), source.size(nullptr)};
+  }
+
+  // Until the lock is held, or a signal arrives.
+  static void wait_for(OutputLock& lock, const SignalWatch& signals) {
+    constexpr std::chrono::milliseconds kPause{100};
+    while (!lock.try_lock() && signals.received() == 0) {
+      std::this_thread::sleep_for(kPause);
+    }
   }
 
   // Everything that decides the values.
@@ -286,19 +300,27 @@ class StoredSet {
       if (any_rank(control, signals.received() != 0)) {
         return false;
       }
-      together(control, "computing outputs to store", [&] {
+      together_for_long(control, "computing outputs to store", [&] {
         if (const size_t mine = first + mesh.rank(); mine < all.size()) {
-          files.write(all[mine], rows_of(files.samples_of(all[mine]), source));
+          const auto samples = files.samples_of(all[mine]);
+          const std::vector<at::Tensor> rows = rows_of(samples, source, signals);
+          if (static_cast<int64_t>(rows.size()) == samples.second - samples.first) {
+            files.write(all[mine], rows);
+          }
         }
       });
     }
-    return true;
+    return !any_rank(control, signals.received() != 0);
   }
 
-  std::vector<at::Tensor> rows_of(std::pair<int64_t, int64_t> samples, DataSource& source) {
+  // Fewer rows if a signal arrives.
+  std::vector<at::Tensor> rows_of(std::pair<int64_t, int64_t> samples,
+                                  DataSource& source,
+                                  const SignalWatch& signals) {
     std::vector<at::Tensor> rows;
     const int64_t batch_size = context_.recipe.data.batch_size;
-    for (int64_t first = samples.first; first < samples.second; first += batch_size) {
+    for (int64_t first = samples.first; first < samples.second && signals.received() == 0;
+         first += batch_size) {
       const int64_t last = std::min(first + batch_size, samples.second);
       for (at::Tensor& row : model_.rows(read_samples(source, first, last), output_)) {
         rows.push_back(std::move(row));

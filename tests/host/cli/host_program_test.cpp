@@ -4,7 +4,10 @@
 // disk. What each part does is tested beside the part.
 #include <nlohmann/json.hpp>
 
+#include <array>
 #include <csignal>
+#include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -12,6 +15,8 @@
 #include <sstream>
 #include <string>
 #include <string_view>
+#include <sys/wait.h>
+#include <unistd.h>
 #include <utility>
 #include <vector>
 
@@ -153,6 +158,66 @@ TEST_CASE("the version is one line on stdout", "[cli]") {
   CHECK(result.err.empty());
   CHECK(result.out.rfind("tenon 0.", 0) == 0);
   CHECK(result.out.find('\n') + 1 == result.out.size());
+}
+
+TEST_CASE("started in a folder that was removed, the program says so", "[cli]") {
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+  TENON_SKIP("sanitizers are not ready yet when the program looks");
+#endif
+  const Desk desk;
+  const fs::path gone = desk.path() / "gone";
+  fs::create_directory(gone);
+  const SubprocessResult result = run_subprocess(
+      {"/bin/sh", "-c", "rmdir ../gone && exec '" + host_program().string() + "' --version"},
+      {.working_dir = gone.string()});
+  CHECK(result.exit_code == 2);
+  CHECK_THAT(result.err,
+             contains_text("host: [usage.no_current_folder] the current folder was removed: " +
+                           gone.string()));
+}
+
+TEST_CASE("own libraries come before those of LD_LIBRARY_PATH", "[cli]") {
+  Desk desk;
+  for (const char* const name : {"libtorch_cpu.so", "libc10.so", "libtenon_thread_waits.so"}) {
+    desk.write(fs::path("other") / name, "no library");
+  }
+  desk.set_variable("LD_LIBRARY_PATH", (desk.path() / "other").string());
+  const SubprocessResult result = desk.host({"--version"});
+  INFO(result.err);
+  CHECK(result.exit_code == 0);
+}
+
+// The default action of SIGUSR1 ends a process. Relocating libtorch takes most of the start.
+TEST_CASE("SIGUSR1 ends no program that is still being loaded", "[cli]") {
+#if !defined(__x86_64__) || defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+  TENON_SKIP("the program ignores it early on some processors, without sanitizers");
+#endif
+  std::array<int, 2> ends{};
+  REQUIRE(::pipe(ends.data()) == 0);
+  const std::string program = host_program().string();
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::dup2(ends[1], STDERR_FILENO);
+    ::close(ends[0]);
+    ::setenv("LD_DEBUG", "reloc", 1);
+    ::execl(program.c_str(), "host", "--version", nullptr);
+    ::_exit(127);
+  }
+  ::close(ends[1]);
+  FILE* const said = ::fdopen(ends[0], "r");
+  char line[4096];
+  bool is_sent = false;
+  while (std::fgets(line, sizeof(line), said) != nullptr) {
+    if (!is_sent && std::string_view(line).find("libtorch_cpu.so") != std::string_view::npos) {
+      is_sent = true;
+      ::kill(child, SIGUSR1);
+    }
+  }
+  std::fclose(said);
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  CHECK(is_sent);
+  CHECK(status == 0);
 }
 
 TEST_CASE("an error is explained on stdout, an unknown one ends with status 2", "[cli]") {

@@ -196,17 +196,54 @@ TEST_CASE("a signal to the launcher is handed on once", "[distributed]") {
 }
 
 TEST_CASE("SIGUSR1 goes to the first rank each time, and ends none", "[distributed]") {
-  Ranks ranks(2,
-              "trap 'echo asked >>asked-$RANK' USR1; meet\n"
-              "for n in 1 2; do\n"
-              "  [ $RANK = 1 ] && kill -USR1 $PPID\n"
-              "  until [ \"$(cat asked-0 2>/dev/null | wc -l)\" -ge $n ]; do sleep 0.01; done\n"
-              "done");
+  // A shell cannot handle a signal that was ignored when it started, as it is for each rank.
+  const std::string script = R"(
+import glob, os, signal
+rank = os.environ['RANK']
+def write(*_):
+    with open('asked-' + rank, 'a') as file:
+        file.write('asked\n')
+signal.signal(signal.SIGUSR1, write)
+open('here-' + rank, 'w').close()
+while len(glob.glob('here-*')) < 2:
+    pass
+for n in (1, 2):
+    if rank == '1':
+        os.kill(os.getppid(), signal.SIGUSR1)
+    while not os.path.exists('asked-0') or len(open('asked-0').readlines()) < n:
+        pass
+)";
+  Ranks ranks(2, "");
+  ranks.request.program = "/usr/bin/env";
+  ranks.request.words = {"env", "-C", ranks.folder.path().string(), "python3", "-c", script};
   const LaunchOutcome outcome = ranks.run();
   CHECK(outcome.code == 0);
   CHECK_FALSE(outcome.was_asked);
   CHECK(ranks.file("asked-0") == "asked\nasked\n");
   CHECK(ranks.file("asked-1").empty());
+}
+
+TEST_CASE("SIGUSR1 ends no rank that does not handle it yet", "[distributed]") {
+  Ranks ranks(2, "kill -USR1 $$; meet; [ $RANK = 0 ] && kill -USR1 $PPID; exit 0");
+  CHECK(ranks.run().code == 0);
+}
+
+TEST_CASE("each signal that asks a job to end is handed on", "[distributed]") {
+  for (const char* const signal : {"HUP", "USR2", "XCPU"}) {
+    Ranks ranks(2,
+                std::string("trap 'exit 75' ") + signal + "; meet; [ $RANK = 1 ] && kill -" +
+                    signal + " $PPID\nwhile :; do sleep 0.01; done");
+    const LaunchOutcome outcome = ranks.run();
+    CHECK(outcome.code == 75);
+    CHECK(outcome.was_asked);
+  }
+}
+
+TEST_CASE("ranks of a launcher that ignores SIGHUP ignore it, too", "[distributed]") {
+  const auto old = std::signal(SIGHUP, SIG_IGN);
+  Ranks ranks(2, "kill -HUP $$; meet; [ $RANK = 0 ] && kill -HUP $PPID; exit 0");
+  CHECK(ranks.run().code == 0);
+  std::signal(SIGHUP, old);
 }
 
 TEST_CASE("a rank that a signal meets before it listens has stopped on request", "[distributed]") {

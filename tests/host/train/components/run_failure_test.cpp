@@ -4,7 +4,10 @@
 #include <new>
 #include <stdexcept>
 #include <string>
+#include <sys/resource.h>
+#include <sys/wait.h>
 #include <system_error>
+#include <unistd.h>
 
 #include "tests/support/catch.hpp"
 
@@ -28,6 +31,20 @@ TEST_CASE("other exceptions keep their meaning", "[train]") {
   CHECK(run_failure(std::runtime_error("x")).id() == "run.internal");
   CHECK(run_failure(std::system_error(std::make_error_code(std::errc::no_such_file_or_directory)))
             .id() == "run.internal");
+}
+
+// A model of kilobytes fails, too, if the process may have few addresses.
+TEST_CASE("a limit of addresses is named, not the size of the batch", "[train]") {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const rlimit limit{.rlim_cur = rlim_t{8192} << 20, .rlim_max = RLIM_INFINITY};
+    ::setrlimit(RLIMIT_AS, &limit);
+    const std::string message = run_failure(std::bad_alloc()).message();
+    ::_exit(message.find("raise ulimit -v, which is 8388608 KiB") != std::string::npos ? 0 : 1);
+  }
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  CHECK(status == 0);
 }
 
 }  // namespace tenon
