@@ -74,23 +74,45 @@ void read_restart_options(const GivenOptions& given, CommandLine& line) {
   }
 }
 
-std::vector<std::string> arguments_of_rank(const std::vector<std::string>& arguments) {
+namespace {
+
+struct DividedArguments {
+  std::vector<std::string> of_launcher;
+  std::vector<std::string> of_rank;
+};
+
+DividedArguments divided(const std::vector<std::string>& arguments) {
   const auto is_of_launcher = [](std::string_view name) {
     constexpr Option kOptions[] = {kLaunchOption, kBindOption, kMaxRestartsOption, kMinRanksOption};
     return std::ranges::any_of(kOptions, [name](const Option& option) {
       return name.starts_with("--") && name.substr(2) == option.name;
     });
   };
-  std::vector<std::string> kept;
+  DividedArguments result;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const std::string_view argument = arguments[i];
     if (is_of_launcher(argument)) {
-      ++i;  // skips its value too
-    } else if (!is_of_launcher(argument.substr(0, argument.find('=')))) {
-      kept.push_back(arguments[i]);
+      result.of_launcher.push_back(arguments[i]);
+      if (++i < arguments.size()) {  // its value too
+        result.of_launcher.push_back(arguments[i]);
+      }
+    } else if (is_of_launcher(argument.substr(0, argument.find('=')))) {
+      result.of_launcher.push_back(arguments[i]);
+    } else {
+      result.of_rank.push_back(arguments[i]);
     }
   }
-  return kept;
+  return result;
+}
+
+}  // namespace
+
+std::vector<std::string> arguments_of_rank(const std::vector<std::string>& arguments) {
+  return divided(arguments).of_rank;
+}
+
+std::vector<std::string> arguments_of_launcher(const std::vector<std::string>& arguments) {
+  return divided(arguments).of_launcher;
 }
 
 }  // namespace tenon

@@ -41,5 +41,7 @@ void read_restart_options(const GivenOptions& given, CommandLine& line);
 
 // Returns the arguments of each rank: the launcher's arguments without the options above.
 std::vector<std::string> arguments_of_rank(const std::vector<std::string>& arguments);
+// Returns the other ones: the options above with their values.
+std::vector<std::string> arguments_of_launcher(const std::vector<std::string>& arguments);
 
 }  // namespace tenon

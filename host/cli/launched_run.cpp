@@ -11,7 +11,9 @@
 #include "host/error/error.hpp"
 #include "host/error/plugin_text.hpp"
 #include "host/log/log.hpp"
+#include "host/plugin/crash_report.hpp"
 #include "host/text/formatted.hpp"
+#include "host/text/joined.hpp"
 #include "host/train/components/run_failure.hpp"
 #include "host/train/run/rank_records.hpp"
 #include "host/train/run/run_training.hpp"
@@ -36,8 +38,10 @@ std::chrono::milliseconds patience_of(const Recipe& recipe) {
 
 // Prints and stores the only report of a failed run, after all ranks have ended.
 void tell(const LaunchReport::Failed& failed) {
-  const bool has_folder = leaves_folder(static_cast<ExitCode>(failed.first.exit_code)) ||
-                          failed.first.activity.step > 0;
+  // A folder that was lost may be that of another run now.
+  const bool has_folder = failed.first.error_id != "run.dir_lost" &&
+                          (leaves_folder(static_cast<ExitCode>(failed.first.exit_code)) ||
+                           failed.first.activity.step > 0);
   const RankRecords records(has_folder ? failed.folder : "");
   std::string text = report_text(failed.first, failed.ranks, records.folder());
   if (!failed.last_words.empty()) {
@@ -112,6 +116,14 @@ FailedStart failed_start(LaunchReport& report,
   return start;
 }
 
+// The first process of a container is not ended by a signal without a handler.
+[[noreturn]] void end_by(int signal) {
+  std::signal(signal, SIG_DFL);
+  std::raise(signal);
+  constexpr int kBySignal = 128;  // as shells report it
+  end_process(kBySignal + signal);
+}
+
 // "slot 1 is excluded: its rank failed, ... continuing with slots 0 and 2".
 std::string excluded_text(const RestartPlan& plan) {
   std::string text = formatted(
@@ -138,6 +150,7 @@ ExitCode run_launched(const CommandLine& line,
   LaunchRequest request;
   request.words = arguments_of_rank({words.begin() + 1, words.end()});
   request.words.insert(request.words.begin(), words.front());
+  request.options = joined(arguments_of_launcher({words.begin() + 1, words.end()}), " ");
   const std::vector<RankProcessors> processors = deal_processors(
       read_topology(allowed_processors()), line.num_ranks, line.binding, processor_quota());
   request.patience = patience_of(recipe);
@@ -168,8 +181,7 @@ ExitCode run_launched(const CommandLine& line,
       tell(*failed);
     }
     if (outcome.signal != 0) {
-      std::signal(outcome.signal, SIG_DFL);
-      std::raise(outcome.signal);
+      end_by(outcome.signal);
     }
     const auto code =
         static_cast<ExitCode>(failed.has_value() ? failed->first.exit_code : outcome.code);

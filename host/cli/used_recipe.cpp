@@ -14,10 +14,13 @@
 #include "host/error/credentials.hpp"
 #include "host/plugin/checked/checked_calls.hpp"
 #include "host/recipe/recipe_loader.hpp"
+#include "host/text/formatted.hpp"
 #include "host/train/pretrained/saved_model.hpp"
 
 #include <cerrno>  // program_invocation_name
 #include <cstdlib>
+#include <iterator>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -58,10 +61,16 @@ int compute_threads_for(const RankEnvironment& ranks) {
                           processor_quota());
 }
 
-// The command that the user ran. The launcher starts ranks without --launch, so it is added back.
+// The command that the user ran. The launcher starts ranks without its options, so they are added
+// back.
 std::string command_text(std::vector<std::string> words, const RankEnvironment& ranks) {
   if (ranks.launcher == "launch") {
-    words.insert(words.begin() + 1, {"--launch", std::to_string(ranks.world_size)});
+    std::istringstream options(ranks.launch_options);
+    std::vector<std::string> given{std::istream_iterator<std::string>(options), {}};
+    if (given.empty()) {
+      given = {"--launch", formatted("{}", ranks.world_size)};
+    }
+    words.insert(words.begin() + 1, given.begin(), given.end());
   }
   return shell_text(words);
 }

@@ -4,6 +4,7 @@
 
 #include <cerrno>
 #include <string_view>
+#include <sys/resource.h>
 #include <system_error>
 
 namespace tenon {
@@ -20,6 +21,14 @@ const char* resource_advice(int error) noexcept {
     default:
       return "";
   }
+}
+
+std::string address_limit_advice() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) {
+    return "";
+  }
+  return "raise ulimit -v, which is " + std::to_string(limit.rlim_cur / 1024) + " KiB";
 }
 
 Error resource_failure(const std::string& what, int error) {

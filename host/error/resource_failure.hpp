@@ -12,6 +12,11 @@
 
 namespace tenon {
 
+// Returns "raise ulimit -v, which is 4000000 KiB" if the addresses of this process are limited,
+// else
+// "". Such a limit ends a run long before its model is too large.
+std::string address_limit_advice();
+
 // Returns what to do if a system call failed with this errno. Returns "" if the errno names no
 // limit.
 const char* resource_advice(int error) noexcept;

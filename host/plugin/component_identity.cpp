@@ -4,6 +4,7 @@
 
 #include "host/error/catalogue.hpp"
 #include "host/error/plugin_text.hpp"
+#include "host/error/resource_failure.hpp"
 #include "host/log/log.hpp"
 #include "host/plugin/call_checker.hpp"
 #include "host/tensor/stop_flag.hpp"
@@ -49,7 +50,9 @@ void ComponentIdentity::fail(tenon_status* status_own, std::string_view function
   }
   // The same id for all allocators, so that programs which monitor runs can detect it.
   if (is_out_of_memory) {
-    text += "; reduce /data/batch_size, /data/prefetch or the model";
+    const std::string advice = address_limit_advice();
+    text += advice.empty() ? "; reduce /data/batch_size, /data/prefetch or the model"
+                           : "; " + advice + ", or reduce /data/batch_size or the model";
   }
   if (is_cancelled) {
     text.append("; ").append(function).append(" gave up because the run was asked to stop");

@@ -109,6 +109,37 @@ TEST_CASE("whichever thread is refused, a run ends and names the limit", "[fault
   CHECK(num_done >= 4);
 }
 
+// A container's pids.max counts the threads of all ranks together.
+TEST_CASE("whichever thread of two ranks is refused, the run names the limit", "[faults][ranks]") {
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+  TENON_SKIP("sanitizers start threads of their own");
+#endif
+  if (!can_limit_processes()) {
+    TENON_SKIP("needs root, prlimit and setpriv, and a build that other users can read");
+  }
+  const ScratchFolder folder;
+  const fs::path recipe = folder.write("recipe.json", small_recipe());
+  fs::permissions(folder.path(), fs::perms::all);
+  int num_refused = 0;
+  for (int processes = 9; processes <= 21; processes += 3) {
+    const SubprocessResult run =
+        host_with_processes(processes,
+                            {"--recipe",
+                             recipe.string(),
+                             "--launch",
+                             "2",
+                             "--run-dir",
+                             (folder.path() / std::to_string(processes)).string()});
+    INFO(processes << "\n" << run.out << run.err);
+    if (run.exit_code != 0) {
+      ++num_refused;
+      CHECK(run.exit_code == 5);
+      CHECK_THAT(run.out + run.err, contains_text("raise ulimit -u"));
+    }
+  }
+  CHECK(num_refused >= 2);
+}
+
 // Below a first limit, the dynamic linker cannot load the program, with status 127.
 TEST_CASE("too little memory to load libtorch is named", "[faults]") {
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
@@ -137,7 +168,9 @@ TEST_CASE("ps and top show the number of a rank, and ranks suggest commands that
           "[faults][ranks]") {
   const ScratchFolder folder;
   const fs::path run_dir = folder.path() / "run";
-  StartedRun run(folder.write("recipe.json", endless()), run_dir, {"--launch", "2"});
+  StartedRun run(folder.write("recipe.json", endless()),
+                 run_dir,
+                 {"--launch", "2", "--max-restarts", "1", "--bind=none"});
   wait_until([&] { return run.has_ended() || fs::exists(run_dir / "metrics.jsonl"); });
   REQUIRE_FALSE(run.has_ended());
   for (const uint32_t rank : {0u, 1u}) {
@@ -148,9 +181,9 @@ TEST_CASE("ps and top show the number of a rank, and ranks suggest commands that
   }
   run.signal(SIGTERM);
   CHECK(run.wait() == 75);
-  CHECK_THAT(run.out(), contains_text("next: host --launch 2 --recipe "));
-  CHECK_THAT(summary_of(run_dir)["command_line"].get<std::string>(),
-             contains_text("host --launch 2 --recipe "));
+  constexpr const char* kCommand = "host --launch 2 --max-restarts 1 --bind=none --recipe ";
+  CHECK_THAT(run.out(), contains_text(std::string("next: ") + kCommand));
+  CHECK_THAT(summary_of(run_dir)["command_line"].get<std::string>(), contains_text(kCommand));
 }
 
 // The first query of a client of c10d's store, and a key of 2^64 - 1 bytes.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/distributed/collectives/collective_log.hpp"
 
+#include "host/distributed/ranks/awake_clock.hpp"
 #include "host/error/error.hpp"
 #include "host/text/formatted.hpp"
 #include "host/text/seconds_text.hpp"
@@ -10,7 +11,6 @@
 namespace tenon {
 namespace {
 
-using Clock = std::chrono::steady_clock;
 using State = CollectiveRecord::State;
 
 // Additional wait, so that the engine, which knows more about the cause, reports a timeout first.
@@ -49,7 +49,7 @@ CollectiveLog::EntryPtr CollectiveLog::begin(const CollectiveStart& start) {
                    .bytes = start.bytes,
                    .state = State::kBegun,
                    .began = std::chrono::system_clock::now()};
-  entry->began = Clock::now();
+  entry->began = AwakeClock::now();
   entry->limit = limit();
   {
     const std::lock_guard lock(mutex_);
@@ -100,10 +100,10 @@ bool CollectiveLog::is_ended(const Entry& entry) {
 
 void CollectiveLog::wait(Entry& entry) {
   std::unique_lock lock(mutex_);
-  const auto until = std::max(deadline(entry), Clock::now()) + kGrace;
-  changed_.wait_until(
-      lock, until, [&] { return is_aborted_ || entry.record.state != State::kBegun; });
-  const std::string after = seconds_text(Clock::now() - entry.began);
+  const auto until = std::max(deadline(entry), AwakeClock::now()) + kGrace;
+  AwakeClock::wait_until(
+      changed_, lock, until, [&] { return is_aborted_ || entry.record.state != State::kBegun; });
+  const std::string after = seconds_text(AwakeClock::now() - entry.began);
   if (entry.record.state == State::kDone) {
     return;
   }

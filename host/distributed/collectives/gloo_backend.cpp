@@ -5,12 +5,17 @@
 
 #include "host/distributed/collectives/gloo_backend.hpp"
 
+#include "host/distributed/ranks/awake_clock.hpp"
+
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
 #include <cstdlib>
 #include <exception>
 #include <gloo/transport/pair.h>
+#include <map>
 #include <mutex>
+#include <pthread.h>
+#include <stdexcept>
 #include <sys/resource.h>
 #include <thread>
 #include <unistd.h>
@@ -40,9 +45,102 @@ class GlooDevice {
 
 namespace {
 
+using std::chrono::milliseconds;
+
+// Ends waits whose time is over. Gloo's own limit would also count time in which all ranks were
+// suspended. Lives until the process ends, as threads that wait may.
+class LateWaits {
+ public:
+  static LateWaits& get() {
+    static LateWaits* const it = new LateWaits;
+    return *it;
+  }
+
+  void add(const void* wait, AwakeClock::time_point end, c10::intrusive_ptr<c10d::Work> work) {
+    const std::lock_guard lock(mutex_);
+    waits_[wait] = {end, std::move(work), false};
+  }
+  // Returns true if the time of the wait was over.
+  bool remove(const void* wait) {
+    const std::lock_guard lock(mutex_);
+    const auto found = waits_.find(wait);
+    const bool is_late = found->second.is_late;
+    waits_.erase(found);
+    return is_late;
+  }
+
+ private:
+  struct Wait {
+    AwakeClock::time_point end;
+    c10::intrusive_ptr<c10d::Work> work;
+    bool is_late;
+  };
+
+  LateWaits() {
+    std::thread thread([this] { look(); });
+    pthread_setname_np(thread.native_handle(), "tenon-late");
+    thread.detach();
+  }
+
+  void look() {
+    constexpr milliseconds kBetweenLooks{50};
+    for (;;) {
+      std::this_thread::sleep_for(kBetweenLooks);
+      const std::lock_guard lock(mutex_);
+      const auto now = AwakeClock::now();
+      for (auto& [id, wait] : waits_) {
+        if (now >= wait.end) {
+          wait.is_late = true;
+          wait.work->abort();  // again with each look: the wait may begin only now
+        }
+      }
+    }
+  }
+
+  std::mutex mutex_;
+  std::map<const void*, Wait> waits_;
+};
+
+// A message of Gloo, whose limit does not count time in which this process was suspended.
+class AwakeWork final : public c10d::Work {
+ public:
+  explicit AwakeWork(c10::intrusive_ptr<c10d::Work> inner) : inner_(std::move(inner)) {}
+
+  bool wait(milliseconds timeout) override {
+    constexpr std::chrono::hours kNever{24 * 365};
+    LateWaits& late = LateWaits::get();
+    late.add(this, AwakeClock::now() + timeout, inner_);
+    bool is_done = false;
+    try {
+      is_done = inner_->wait(kNever);
+    } catch (...) {
+      late.remove(this);
+      throw;
+    }
+    if (late.remove(this) && !is_done) {
+      throw std::runtime_error("Timed out waiting for a message");
+    }
+    return is_done;
+  }
+
+ private:
+  const c10::intrusive_ptr<c10d::Work> inner_;
+};
+
 class Gloo final : public c10d::ProcessGroupGloo {
  public:
   using ProcessGroupGloo::ProcessGroupGloo;
+
+  c10::intrusive_ptr<c10d::Work> send(std::vector<at::Tensor>& tensors,
+                                      int peer,
+                                      int tag) override {
+    return c10::make_intrusive<AwakeWork>(ProcessGroupGloo::send(tensors, peer, tag));
+  }
+  c10::intrusive_ptr<c10d::Work> recv(std::vector<at::Tensor>& tensors,
+                                      int peer,
+                                      int tag) override {
+    return c10::make_intrusive<AwakeWork>(ProcessGroupGloo::recv(tensors, peer, tag));
+  }
 
   void abort() override {
     for (const auto& context : contexts_) {
@@ -103,6 +201,7 @@ c10::intrusive_ptr<c10d::Backend> make_gloo_backend(const std::shared_ptr<GlooDe
                                                     uint32_t rank,
                                                     uint32_t size,
                                                     std::chrono::milliseconds timeout) {
+  LateWaits::get();  // starts its thread here, where a refused thread is an error of this rank
   auto options = c10d::ProcessGroupGloo::Options::create(timeout);
   options->devices.push_back(device->get());
   options->threads = 1;  // for Gloo's own collectives, which are never called

@@ -2,6 +2,7 @@
 #include "host/distributed/collectives/memory_backend.hpp"
 
 #include "host/distributed/collectives/shared_ring.hpp"
+#include "host/distributed/ranks/awake_clock.hpp"
 #include "host/text/formatted.hpp"
 
 #include <torch/csrc/distributed/c10d/Work.hpp>
@@ -26,7 +27,6 @@
 namespace tenon {
 namespace {
 
-using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 // How long a waiting rank sleeps before it checks whether the other processes still exist.
@@ -133,7 +133,7 @@ class MemoryChannels {
   }
 
   // Moves data in both directions until `transfer` is over.
-  void wait(Transfer& transfer, Clock::time_point end) {
+  void wait(Transfer& transfer, AwakeClock::time_point end) {
     std::unique_lock lock(mutex_);
     for (;;) {
       const uint32_t seen = own_.bell().rings.load();
@@ -141,12 +141,12 @@ class MemoryChannels {
       if (transfer.is_over) {
         break;
       }
-      const auto left = end - Clock::now();
-      if (left <= Clock::duration::zero()) {
+      const auto left = end - AwakeClock::now();
+      if (left <= AwakeClock::duration::zero()) {
         throw std::runtime_error("Timed out waiting for memory to be written");
       }
       lock.unlock();
-      const bool is_rung = own_.bell().sleep(seen, std::min<Clock::duration>(left, kLook));
+      const bool is_rung = own_.bell().sleep(seen, std::min<AwakeClock::duration>(left, kLook));
       lock.lock();
       if (!is_rung) {
         look_for_the_dead();
@@ -317,7 +317,7 @@ class MemoryWork final : public c10d::Work {
       : channels_(std::move(channels)), transfer_(std::move(transfer)) {}
 
   bool wait(milliseconds timeout) override {
-    channels_->wait(*transfer_, Clock::now() + timeout);
+    channels_->wait(*transfer_, AwakeClock::now() + timeout);
     return true;
   }
 

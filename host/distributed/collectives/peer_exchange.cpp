@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/distributed/collectives/peer_exchange.hpp"
 
+#include "host/distributed/ranks/awake_clock.hpp"
 #include "host/error/status.hpp"
 #include "host/text/formatted.hpp"
 #include "host/text/rank_list.hpp"
@@ -44,9 +45,9 @@ StartedExchange PeerExchange::start(uint64_t tag,
 void StartedExchange::wait(std::chrono::steady_clock::time_point deadline) {
   std::vector<uint32_t> silent;
   for (const Half& half : halves_) {
-    const auto left = std::max(std::chrono::milliseconds(1),
-                               std::chrono::duration_cast<std::chrono::milliseconds>(
-                                   deadline - std::chrono::steady_clock::now()));
+    const auto left = std::max(
+        std::chrono::milliseconds(1),
+        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - AwakeClock::now()));
     try {
       half.work->wait(left);
     } catch (const std::exception& error) {

@@ -270,6 +270,11 @@ class PeerGroup final : public Group {
                                        .bytes = static_cast<int64_t>(whole.nbytes()),
                                        .bytes_sent = bytes_sent});
     compare_before(log_, *entry, check_.get(), whole);
+    // Here, where a refused thread is an error of this rank, and not of a collective.
+    first_.start();
+    if (then) {
+      second_.start();
+    }
     run(entry, [&] {
       // The two exchanges of a collective have separate tags.
       StartedExchange started = exchange_->start(2 * number, receive, send);

@@ -16,11 +16,16 @@ TaskThread::~TaskThread() {
   }
 }
 
-void TaskThread::push(std::function<void()> task) {
+void TaskThread::start() {
   const std::lock_guard lock(mutex_);
   if (!thread_.joinable()) {
     thread_ = std::thread([this] { work(); });
   }
+}
+
+void TaskThread::push(std::function<void()> task) {
+  start();
+  const std::lock_guard lock(mutex_);
   tasks_.push_back(std::move(task));
   changed_.notify_all();
 }

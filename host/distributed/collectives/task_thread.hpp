@@ -20,6 +20,10 @@ class TaskThread {
   TaskThread(const TaskThread&) = delete;
   TaskThread& operator=(const TaskThread&) = delete;
 
+  // Starts the thread if it does not run yet.
+  //
+  // Errors   std::system_error if the system refuses a thread
+  void start();
   // Adds a task, which must not throw.
   //
   // Errors   std::system_error if the thread cannot be started; the task is not added then

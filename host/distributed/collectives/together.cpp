@@ -4,9 +4,15 @@
 #include "host/text/formatted.hpp"
 
 #include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
 #include <exception>
+#include <mutex>
 #include <optional>
+#include <span>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace tenon {
@@ -39,6 +45,54 @@ void together(Collective& collective, std::string_view what, const std::function
     }
     throw failure;
   }
+}
+
+void together_for_long(Collective& collective,
+                       std::string_view what,
+                       const std::function<void()>& body) {
+  if (collective.world_size() == 1) {
+    body();
+    return;
+  }
+  constexpr std::chrono::milliseconds kBetweenSigns{500};
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool is_done = false;
+  std::exception_ptr lost;
+  std::thread signs([&] {
+    try {
+      for (int64_t working = 1; working != 0;) {
+        {
+          std::unique_lock lock(mutex);
+          changed.wait_for(lock, kBetweenSigns, [&] { return is_done; });
+          working = is_done ? 0 : 1;
+        }
+        collective.all_reduce(std::span(&working, 1), Reduce::kMax, what);
+      }
+    } catch (const std::exception&) {
+      lost = std::current_exception();
+    }
+  });
+  std::exception_ptr failure;
+  try {
+    body();
+  } catch (const std::exception&) {
+    failure = std::current_exception();
+  }
+  {
+    const std::lock_guard lock(mutex);
+    is_done = true;
+  }
+  changed.notify_all();
+  signs.join();
+  if (lost != nullptr) {
+    std::rethrow_exception(lost);
+  }
+  together(collective, what, [&] {
+    if (failure != nullptr) {
+      std::rethrow_exception(failure);
+    }
+  });
 }
 
 }  // namespace tenon

@@ -11,6 +11,7 @@
 #include "host/distributed/collectives/peer_group.hpp"
 #include "host/distributed/collectives/peer_proof.hpp"
 #include "host/distributed/collectives/stream_group.hpp"
+#include "host/distributed/ranks/awake_clock.hpp"
 #include "host/distributed/ranks/bounded_store.hpp"
 #include "host/distributed/ranks/elastic_round.hpp"
 #include "host/distributed/ranks/network_address.hpp"
@@ -35,7 +36,6 @@
 namespace tenon {
 namespace {
 
-using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 // How long ranks wait for the last message of other ranks when a run ends normally.
@@ -43,8 +43,9 @@ constexpr std::chrono::seconds kFarewell{3};
 constexpr char kNccl[] = "nccl";
 constexpr char kHasLeft[] = "this rank has left";
 
-milliseconds left_until(Clock::time_point end) {
-  return std::max(milliseconds(1), std::chrono::duration_cast<milliseconds>(end - Clock::now()));
+milliseconds left_until(AwakeClock::time_point end) {
+  return std::max(milliseconds(1),
+                  std::chrono::duration_cast<milliseconds>(end - AwakeClock::now()));
 }
 
 // Each torchrun agent counts restarts separately, so keys exclude its count. If no agent holds the
@@ -102,7 +103,7 @@ std::vector<Whereabouts> meet(c10d::Store& store,
                               const RankEnvironment& environment,
                               const Whereabouts& own,
                               milliseconds limit,
-                              Clock::time_point end) {
+                              AwakeClock::time_point end) {
   const auto key_of = [](uint32_t rank) { return formatted("rank/{}", rank); };
   std::vector<Whereabouts> all(environment.world_size);
   std::string lost;
@@ -123,7 +124,7 @@ std::vector<Whereabouts> meet(c10d::Store& store,
       if (missing.empty()) {
         return all;
       }
-      if (Clock::now() >= end) {
+      if (AwakeClock::now() >= end) {
         break;
       }
       try {
@@ -191,14 +192,14 @@ class ConnectedWorld final : public World {
         log_(environment.rank),
         faults_(read_network_faults(environment.rank)) {
     log_.set_limit(options.start_timeout);
-    const auto end = Clock::now() + options.start_timeout;
+    const auto end = AwakeClock::now() + options.start_timeout;
     if (!options.interface.empty()) {
       check_network_interface(options.interface);
     }
     allow_connections(rank(), size());
     const QuietC10d quiet;
     const bool is_server = environment.rank == 0 && !environment.is_store_served;
-    address_ = local_address_towards(environment.master_addr, environment.master_port);
+    address_ = local_address_towards(environment.master_addr, environment.master_port, end);
     store_ = open_rank_store(environment,
                              is_server ? StoreRole::kServer : StoreRole::kClient,
                              options.start_timeout,
@@ -209,7 +210,7 @@ class ConnectedWorld final : public World {
     if (is_loopback(address_)) {
       const auto far = std::ranges::find_if_not(whereabouts_, is_loopback, &Whereabouts::address);
       if (far != whereabouts_.end()) {
-        address_ = local_address_towards(far->address, environment.master_port);
+        address_ = local_address_towards(far->address, environment.master_port, end);
       }
     }
     std::vector<uint32_t> all(size());
@@ -315,9 +316,9 @@ class ConnectedWorld final : public World {
 
   // Reports that this rank has reached `key`. With kYes, waits at most kFarewell for the others.
   void wait_for_all(Store& store, const std::string& key, Await await) {
-    const auto end = Clock::now() + kFarewell;
+    const auto end = AwakeClock::now() + kFarewell;
     for (int64_t now = store.add(key, 1);
-         await == Await::kYes && now < size() && Clock::now() < end;
+         await == Await::kYes && now < size() && AwakeClock::now() < end;
          now = store.add(key, 0)) {
       std::this_thread::sleep_for(milliseconds(1));
     }
@@ -373,7 +374,8 @@ class ConnectedWorld final : public World {
         made = make_gloo_backend(device_, place.store, place.rank, size, timeout);
         await_connected(*place.store, size, timeout);
         PeerExchange unproved(*made, ranks);
-        prove_peers(unproved, run_key(environment_, "peers"), place.name, Clock::now() + timeout);
+        prove_peers(
+            unproved, run_key(environment_, "peers"), place.name, AwakeClock::now() + timeout);
         return made;
       }
       await_connected(*place.store, size, timeout);
@@ -437,7 +439,7 @@ class ConnectedWorld final : public World {
 // Sets the start number on which all ranks agree, if a torchrun agent holds the store.
 RankEnvironment resolved(RankEnvironment environment, const WorldOptions& options) {
   if (environment.launcher == "torchrun" && environment.is_store_served) {
-    const auto end = Clock::now() + options.start_timeout;
+    const auto end = AwakeClock::now() + options.start_timeout;
     const auto store =
         open_rank_store(environment, StoreRole::kClient, options.start_timeout, StoreOf::kJob);
     environment.restart = agree_on_round(*store, environment.rank, environment.world_size, end);

@@ -42,8 +42,17 @@ void fail_with_others(const RankEnvironment& environment, const Error& error) {
     } catch (const Error& late) {  // already reported
       log_to_file(late.what());
     }
-    throw;
+    throw printed_by(environment, failure);
   }
+}
+
+SharedFailure printed_by(const RankEnvironment& environment, const SharedFailure& failure) {
+  SharedFailure printed(
+      failure, failure.is_printed_here() || has_own_terminal(environment), failure.code());
+  if (failure.lone_rank().has_value()) {
+    printed.set_lone_rank(*failure.lone_rank());
+  }
+  return printed;
 }
 
 void note_lone_failure(World& world, const SharedFailure& failure) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/distributed/ranks/bounded_store.hpp"
 
+#include "host/distributed/ranks/awake_clock.hpp"
 #include "host/distributed/ranks/quiet_c10d.hpp"
 #include "host/error/error.hpp"
 #include "host/error/status.hpp"
@@ -129,7 +130,8 @@ class BoundedStore final : public Store {
       shared_->is_answered = false;
       shared_->changed.notify_all();
       const std::chrono::milliseconds limit = limit_();
-      is_lost_ = !shared_->changed.wait_for(lock, limit, [&] { return shared_->is_answered; });
+      is_lost_ = !AwakeClock::wait_until(
+          shared_->changed, lock, AwakeClock::now() + limit, [&] { return shared_->is_answered; });
       is_silent_ = is_lost_;
       why = is_lost_ ? "no answer for " + seconds_text(limit) : shared_->failure;
       if (why.empty()) {

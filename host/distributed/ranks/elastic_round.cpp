@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/distributed/ranks/elastic_round.hpp"
 
+#include "host/distributed/ranks/awake_clock.hpp"
 #include "host/distributed/ranks/quiet_c10d.hpp"
 #include "host/error/error.hpp"
 #include "host/error/status.hpp"
@@ -16,8 +17,6 @@
 
 namespace tenon {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kRoundPoll{5};
 constexpr const char* kHint =
@@ -47,7 +46,7 @@ std::string new_hello(uint32_t rank) {
 
 // Answers each rank's hello, until every rank has read the answer to its last hello. Hellos of
 // ranks of an earlier start are answered too, but nobody reads those answers.
-void answer_all(c10d::Store& store, uint32_t round, uint32_t size, Clock::time_point end) {
+void answer_all(c10d::Store& store, uint32_t round, uint32_t size, AwakeClock::time_point end) {
   std::vector<std::string> answered(size);
   for (;;) {
     std::vector<uint32_t> missing;
@@ -64,7 +63,7 @@ void answer_all(c10d::Store& store, uint32_t round, uint32_t size, Clock::time_p
     if (missing.empty()) {
       return;
     }
-    if (Clock::now() >= end) {
+    if (AwakeClock::now() >= end) {
       throw Error("distributed.unreachable",
                   formatted("{} of {} did not connect to the launcher's store{}",
                             rank_list(missing),
@@ -75,10 +74,13 @@ void answer_all(c10d::Store& store, uint32_t round, uint32_t size, Clock::time_p
   }
 }
 
-uint32_t ask_for_round(c10d::Store& store, uint32_t rank, uint32_t size, Clock::time_point end) {
+uint32_t ask_for_round(c10d::Store& store,
+                       uint32_t rank,
+                       uint32_t size,
+                       AwakeClock::time_point end) {
   const std::string hello = new_hello(rank);
   store.set(hello_of(rank), hello);
-  while (Clock::now() < end) {
+  while (AwakeClock::now() < end) {
     const std::string answer = text_at(store, answer_to(hello));
     if (!answer.empty()) {
       store.set(thanks_of(hello), answer);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/distributed/ranks/key_server.hpp"
 
+#include "host/distributed/ranks/awake_clock.hpp"
 #include "host/distributed/ranks/key_table.hpp"
 #include "host/distributed/ranks/psk_channel.hpp"
 #include "host/error/error.hpp"
@@ -32,7 +33,7 @@
 namespace tenon {
 namespace {
 
-using ServerClock = std::chrono::steady_clock;
+using ServerClock = AwakeClock;
 
 // How long a peer may take to prove that it knows the key, with how many bytes, and how many peers
 // may do so at once. Beyond that number, the oldest one is dropped.
@@ -165,6 +166,7 @@ struct KeyServer::Impl {
                   std::string("cannot serve the store of the ranks: ") + std::strerror(error) +
                       "; raise ulimit -n");
     }
+    ServerClock::now();  // starts the clock here, where a refused thread is an error of the caller
     thread = std::thread([this] { serve(); });
     ::pthread_setname_np(thread.native_handle(), "tenon-store");
   }
@@ -230,10 +232,11 @@ struct KeyServer::Impl {
         socket.fd, reinterpret_cast<sockaddr*>(&address), &size, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd < 0) {
       const bool is_full = errno == EMFILE || errno == ENFILE;
+      const bool is_over = errno == EAGAIN || errno == EINTR || errno == ECONNABORTED;
       if (is_full && !strangers.empty()) {
         drop_oldest_stranger();
-      } else if (is_full) {
-        std::this_thread::sleep_for(kFullPause);
+      } else if (!is_over) {
+        std::this_thread::sleep_for(kFullPause);  // the stranger is still there
       }
       return;
     }

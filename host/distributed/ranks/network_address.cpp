@@ -2,6 +2,7 @@
 #include "host/distributed/ranks/network_address.hpp"
 
 #include "host/error/error.hpp"
+#include "host/log/log.hpp"
 #include "host/text/formatted.hpp"
 #include "host/text/joined.hpp"
 
@@ -46,23 +47,23 @@ std::string local_end(const addrinfo& to) {
   return text;
 }
 
-int milliseconds_until(std::chrono::steady_clock::time_point end) {
-  const auto left =
-      std::chrono::duration_cast<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
+int milliseconds_until(AwakeClock::time_point end) {
+  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - AwakeClock::now());
   return static_cast<int>(std::clamp<int64_t>(left.count(), 0, 1'000'000));
 }
 
 // Returns a non-blocking socket that is connected to `to`; -1 if it cannot be connected.
-int connected_socket(const addrinfo& to, std::chrono::steady_clock::time_point end) {
+int connected_socket(const addrinfo& to, AwakeClock::time_point end) {
   const int socket = ::socket(to.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (socket < 0) {
     return -1;
   }
   int problem = connect(socket, to.ai_addr, to.ai_addrlen) == 0 ? 0 : errno;
   if (problem == EINPROGRESS) {
+    constexpr int kLongestTryMs = 5000;  // the address may be that of a machine that is gone
     pollfd ready{.fd = socket, .events = POLLOUT, .revents = 0};
     socklen_t length = sizeof(problem);
-    if (poll(&ready, 1, milliseconds_until(end)) != 1 ||
+    if (poll(&ready, 1, std::min(milliseconds_until(end), kLongestTryMs)) != 1 ||
         getsockopt(socket, SOL_SOCKET, SO_ERROR, &problem, &length) != 0) {
       problem = ETIMEDOUT;
     }
@@ -74,18 +75,41 @@ int connected_socket(const addrinfo& to, std::chrono::steady_clock::time_point e
   return socket;
 }
 
-AddressList addresses_of(const std::string& host, uint16_t port, int type) {
+// True if the name may resolve later: a cluster publishes the name of a machine or of a pod only
+// once it is ready.
+bool may_resolve_later(int problem) {
+  return problem == EAI_NONAME || problem == EAI_AGAIN || problem == EAI_FAIL ||
+         problem == EAI_NODATA || problem == EAI_ADDRFAMILY || problem == EAI_SYSTEM;
+}
+
+// Returns the addresses of a host. Waits until `end` for a name that is unknown.
+AddressList addresses_of(const std::string& host,
+                         uint16_t port,
+                         int type,
+                         AwakeClock::time_point end) {
+  constexpr std::chrono::milliseconds kBetweenTries{500};
   addrinfo hints{};
   hints.ai_family = AF_UNSPEC;
   hints.ai_socktype = type;
-  addrinfo* found = nullptr;
-  const int problem = getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found);
-  if (problem != 0) {
-    throw Error("distributed.unreachable",
-                "cannot resolve the address of the master, \"" + host +
-                    "\": " + gai_strerror(problem) + "; check MASTER_ADDR");
+  for (bool is_told = false;; is_told = true) {
+    addrinfo* found = nullptr;
+    const int problem = getaddrinfo(host.c_str(), formatted("{}", port).c_str(), &hints, &found);
+    if (problem == 0) {
+      return {found, &freeaddrinfo};
+    }
+    if (!may_resolve_later(problem) || milliseconds_until(end) == 0) {
+      throw Error("distributed.unreachable",
+                  "cannot resolve the address of the master, \"" + host +
+                      "\": " + gai_strerror(problem) +
+                      "; check MASTER_ADDR (limit: parallel.start_timeout_seconds)");
+    }
+    if (!is_told) {
+      log_info("waiting until the address of the master, \"" + host +
+               "\", can be resolved: " + gai_strerror(problem));
+    }
+    std::this_thread::sleep_for(std::min<std::chrono::milliseconds>(
+        kBetweenTries, std::chrono::milliseconds(milliseconds_until(end))));
   }
-  return {found, &freeaddrinfo};
 }
 
 }  // namespace
@@ -121,8 +145,10 @@ void check_network_interface(const std::string& name) {
                         names.empty() ? "none is up" : joined(names)));
 }
 
-std::string local_address_towards(const std::string& host, uint16_t port) {
-  const AddressList list = addresses_of(host, port, SOCK_DGRAM);
+std::string local_address_towards(const std::string& host,
+                                  uint16_t port,
+                                  AwakeClock::time_point end) {
+  const AddressList list = addresses_of(host, port, SOCK_DGRAM, end);
   // All ranks must use the same address family, so an IPv4 address goes first if one exists.
   for (const int family : {AF_INET, AF_INET6}) {
     for (const addrinfo* one = list.get(); one != nullptr; one = one->ai_next) {
@@ -139,8 +165,8 @@ std::string local_address_towards(const std::string& host, uint16_t port) {
                   "\"; check MASTER_ADDR");
 }
 
-std::string address_of(const std::string& host, uint16_t port) {
-  const AddressList list = addresses_of(host, port, SOCK_STREAM);
+std::string address_of(const std::string& host, uint16_t port, AwakeClock::time_point end) {
+  const AddressList list = addresses_of(host, port, SOCK_STREAM, end);
   const addrinfo* best = list.get();
   for (const addrinfo* one = best; one != nullptr; one = one->ai_next) {
     if (one->ai_family == AF_INET) {
@@ -157,9 +183,16 @@ std::string address_of(const std::string& host, uint16_t port) {
   return text;
 }
 
-int connect_to(const std::string& host, uint16_t port, std::chrono::steady_clock::time_point end) {
-  const AddressList list = addresses_of(host, port, SOCK_STREAM);
+int connect_to(const std::string& host, uint16_t port, AwakeClock::time_point end) {
+  // Asks again: the name may still have the address of an earlier machine.
+  constexpr std::chrono::seconds kBetweenLookups{2};
+  AddressList list = addresses_of(host, port, SOCK_STREAM, end);
+  auto looked_up = AwakeClock::now();
   for (;;) {
+    if (AwakeClock::now() - looked_up > kBetweenLookups) {
+      list = addresses_of(host, port, SOCK_STREAM, end);
+      looked_up = AwakeClock::now();
+    }
     for (const addrinfo* one = list.get(); one != nullptr; one = one->ai_next) {
       const int socket = connected_socket(*one, end);
       if (socket >= 0) {
@@ -173,9 +206,7 @@ int connect_to(const std::string& host, uint16_t port, std::chrono::steady_clock
   }
 }
 
-bool wait_for_listener(const std::string& host,
-                       uint16_t port,
-                       std::chrono::steady_clock::time_point end) {
+bool wait_for_listener(const std::string& host, uint16_t port, AwakeClock::time_point end) {
   const int socket = connect_to(host, port, end);
   if (socket >= 0) {
     close(socket);

@@ -101,6 +101,12 @@ class Variables {
 
 constexpr uint32_t kMaxPort = 65535;
 
+// "[::1]", as in addresses with a port: the resolver knows "::1".
+std::string without_brackets(const std::string& address) {
+  const bool has_brackets = address.size() > 2 && address.front() == '[' && address.back() == ']';
+  return has_brackets ? address.substr(1, address.size() - 2) : address;
+}
+
 void check_ranks(Variables& variables, const RankEnvironment& ranks) {
   variables.check();
   if (ranks.rank >= ranks.world_size) {
@@ -136,7 +142,7 @@ RankEnvironment read_torch(const Environment& environment) {
   ranks.launcher = is_launch ? "launch" : is_torchrun ? "torchrun" : "environment";
   ranks.rank = variables.required_number("RANK");
   ranks.world_size = variables.required_number("WORLD_SIZE");
-  ranks.master_addr = variables.required_text("MASTER_ADDR");
+  ranks.master_addr = without_brackets(variables.required_text("MASTER_ADDR"));
   ranks.master_port = static_cast<uint16_t>(variables.required_number("MASTER_PORT", kMaxPort));
   if (variables.has("LOCAL_RANK") || variables.has("LOCAL_WORLD_SIZE")) {
     ranks.local_rank = variables.required_number("LOCAL_RANK");
@@ -150,6 +156,7 @@ RankEnvironment read_torch(const Environment& environment) {
     ranks.run_id = variables.text("TENON_RUN_ID");
     ranks.restart = is_launch ? variables.number("TENON_RESTART", 0) : 0;
     ranks.run_folder = is_launch ? variables.text("TENON_RUN_FOLDER") : "";
+    ranks.launch_options = is_launch ? variables.text("TENON_LAUNCH_OPTIONS") : "";
     ranks.is_store_served = is_launch;
     ranks.threads = variables.number("TENON_THREADS", 0);
   }
@@ -169,7 +176,7 @@ RankEnvironment read_open_mpi(const Environment& environment) {
   // The job's name: equal on all ranks, different for the next mpirun.
   ranks.run_id = variables.has("PMIX_NAMESPACE") ? variables.text("PMIX_NAMESPACE")
                                                  : variables.text("OMPI_MCA_ess_base_jobid");
-  ranks.master_addr = variables.text("MASTER_ADDR");
+  ranks.master_addr = without_brackets(variables.text("MASTER_ADDR"));
   if (ranks.master_addr.empty() && ranks.local_world_size == ranks.world_size) {
     ranks.master_addr = "127.0.0.1";
   } else if (ranks.master_addr.empty()) {
@@ -212,7 +219,7 @@ RankEnvironment read_slurm(const Environment& environment) {
   ranks.local_world_size = on_this_node.value_or(0);
   ranks.run_id = variables.text("SLURM_JOB_ID") + "." + variables.text("SLURM_STEP_ID");
   ranks.restart = variables.number("SLURM_RESTART_COUNT", 0);
-  ranks.master_addr = variables.text("MASTER_ADDR");
+  ranks.master_addr = without_brackets(variables.text("MASTER_ADDR"));
   if (ranks.master_addr.empty()) {
     const std::string nodes = variables.required_text("SLURM_STEP_NODELIST");
     ranks.master_addr = nodes.empty() ? "" : first_slurm_host(nodes);
@@ -221,6 +228,155 @@ RankEnvironment read_slurm(const Environment& environment) {
       variables.number("MASTER_PORT", port_of_job("srun " + ranks.run_id), kMaxPort));
   check_ranks(variables, ranks);
   return ranks;
+}
+
+// A launcher that is known by its variables alone. Where it has several names for one value, the
+// first that is set counts.
+struct ForeignLauncher {
+  const char* launcher;
+  const char* rank;
+  std::vector<const char*> sizes;
+  std::vector<const char*> local_ranks;
+  std::vector<const char*> local_sizes;
+  const char* num_machines;  // "" if it does not say
+  const char* job;           // equal on all ranks, different for the next job; "" if there is none
+};
+
+// The variables of MPICH come last, because launchers with variables of their own set them, too.
+const std::vector<ForeignLauncher>& foreign_launchers() {
+  static const std::vector<ForeignLauncher> kLaunchers = {{"flux",
+                                                           "FLUX_TASK_RANK",
+                                                           {"FLUX_JOB_SIZE"},
+                                                           {"FLUX_TASK_LOCAL_ID"},
+                                                           {},
+                                                           "FLUX_JOB_NNODES",
+                                                           "FLUX_JOB_ID"},
+                                                          {"jsrun",
+                                                           "JSM_NAMESPACE_RANK",
+                                                           {"JSM_NAMESPACE_SIZE"},
+                                                           {"JSM_NAMESPACE_LOCAL_RANK"},
+                                                           {"JSM_NAMESPACE_LOCAL_SIZE"},
+                                                           "",
+                                                           "LSB_JOBID"},
+                                                          {"PALS",
+                                                           "PALS_RANKID",
+                                                           {"PALS_SIZE", "PMI_SIZE"},
+                                                           {"PALS_LOCAL_RANKID", "PMI_LOCAL_RANK"},
+                                                           {"PALS_LOCAL_SIZE", "PMI_LOCAL_SIZE"},
+                                                           "",
+                                                           "PALS_APID"},
+                                                          {"MVAPICH",
+                                                           "MV2_COMM_WORLD_RANK",
+                                                           {"MV2_COMM_WORLD_SIZE"},
+                                                           {"MV2_COMM_WORLD_LOCAL_RANK"},
+                                                           {"MV2_COMM_WORLD_LOCAL_SIZE"},
+                                                           "",
+                                                           ""},
+                                                          {"MVAPICH",
+                                                           "MVP_COMM_WORLD_RANK",
+                                                           {"MVP_COMM_WORLD_SIZE"},
+                                                           {"MVP_COMM_WORLD_LOCAL_RANK"},
+                                                           {"MVP_COMM_WORLD_LOCAL_SIZE"},
+                                                           "",
+                                                           ""},
+                                                          {"mpiexec",
+                                                           "PMI_RANK",
+                                                           {"PMI_SIZE"},
+                                                           {"MPI_LOCALRANKID", "PMI_LOCAL_RANK"},
+                                                           {"MPI_LOCALNRANKS", "PMI_LOCAL_SIZE"},
+                                                           "",
+                                                           "PMI_PORT"},
+                                                          {"PMIx",
+                                                           "PMIX_RANK",
+                                                           {"PMIX_SIZE"},
+                                                           {"PMIX_LOCAL_RANK"},
+                                                           {"PMIX_LOCAL_SIZE"},
+                                                           "",
+                                                           "PMIX_NAMESPACE"}};
+  return kLaunchers;
+}
+
+bool is_set(const Environment& environment, const std::string& name) {
+  const auto found = environment.find(name);
+  return found != environment.end() && !found->second.empty();
+}
+
+// Several complete runs in one folder, instead of one run, would be the alternative.
+[[noreturn]] void refuse_foreign(const std::string& launcher, const std::string& found) {
+  throw Error(
+      "distributed.bad_environment",
+      formatted("this process was started by {} as one of several ({}), but its variables do "
+                "not say which ranks run where; set RANK, WORLD_SIZE, LOCAL_RANK, "
+                "LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT for each process, or start "
+                "the ranks with --launch, torchrun, mpirun or srun",
+                launcher,
+                found));
+}
+
+// Returns the first name that is set; "" if none is.
+std::string first_set(const Environment& environment, const std::vector<const char*>& names) {
+  const auto found = std::ranges::find_if(
+      names, [&](const char* const name) { return is_set(environment, name); });
+  return found != names.end() ? *found : "";
+}
+
+// Reads how many ranks are on this machine, and which of them this is.
+// Errors  distributed.bad_environment if the launcher does not say so
+void read_local_rank(const Environment& environment,
+                     const ForeignLauncher& foreign,
+                     Variables& variables,
+                     RankEnvironment& ranks) {
+  std::string rank = first_set(environment, foreign.local_ranks);
+  std::string size = first_set(environment, foreign.local_sizes);
+  const uint32_t machines = variables.number(foreign.num_machines, 0);
+  if (!rank.empty() && size.empty() && machines > 0 && ranks.world_size % machines == 0) {
+    ranks.local_rank = variables.required_number(rank);
+    ranks.local_world_size = ranks.world_size / machines;
+    return;
+  }
+  if (rank.empty() || size.empty()) {
+    rank = first_set(environment, {"LOCAL_RANK"});
+    size = first_set(environment, {"LOCAL_WORLD_SIZE"});
+  }
+  if (rank.empty() || size.empty()) {
+    refuse_foreign(foreign.launcher,
+                   formatted("{}={} of {}", foreign.rank, ranks.rank, ranks.world_size));
+  }
+  ranks.local_rank = variables.required_number(rank);
+  ranks.local_world_size = variables.required_number(size);
+}
+
+RankEnvironment read_foreign(const Environment& environment, const ForeignLauncher& foreign) {
+  Variables variables(environment, foreign.launcher);
+  RankEnvironment ranks;
+  ranks.launcher = foreign.launcher;
+  ranks.rank = variables.required_number(foreign.rank);
+  ranks.world_size = variables.required_number(first_set(environment, foreign.sizes));
+  variables.check();
+  if (ranks.world_size == 1 && ranks.rank == 0) {
+    return {};  // a program that was started alone
+  }
+  read_local_rank(environment, foreign, variables, ranks);
+  ranks.run_id = variables.text(foreign.job);
+  ranks.slot = ranks.local_rank;
+  ranks.master_addr = without_brackets(variables.text("MASTER_ADDR"));
+  if (ranks.master_addr.empty() && ranks.local_world_size == ranks.world_size) {
+    ranks.master_addr = "127.0.0.1";
+  } else if (ranks.master_addr.empty()) {
+    variables.wrong("the machine of rank 0 is unknown (set MASTER_ADDR for all ranks)");
+  }
+  ranks.master_port = static_cast<uint16_t>(variables.number(
+      "MASTER_PORT", port_of_job(std::string(foreign.launcher) + " " + ranks.run_id), kMaxPort));
+  check_ranks(variables, ranks);
+  return ranks;
+}
+
+// Errors  distributed.bad_environment for a rank of PMIx whose number of ranks is unknown
+void refuse_other_ranks_of_pmix(const Environment& environment) {
+  const auto rank = environment.find("PMIX_RANK");
+  if (rank != environment.end() && !rank->second.empty() && rank->second != "0") {
+    refuse_foreign("PMIx", "PMIX_RANK=" + rank->second);
+  }
 }
 
 }  // namespace
@@ -249,6 +405,12 @@ RankEnvironment read_rank_environment(const Environment& environment) {
   if (has("SLURM_STEP_ID") && has("SLURM_PROCID")) {
     return read_slurm(environment);
   }
+  for (const ForeignLauncher& foreign : foreign_launchers()) {
+    if (is_set(environment, foreign.rank) && !first_set(environment, foreign.sizes).empty()) {
+      return read_foreign(environment, foreign);
+    }
+  }
+  refuse_other_ranks_of_pmix(environment);
   return {};
 }
 
@@ -258,6 +420,10 @@ bool are_on_one_machine(const RankEnvironment& ranks) {
   // Only rank 0 of a PyTorchJob may have the name "localhost", while others have its address.
   return ranks.master_addr.starts_with("127.") || ranks.master_addr == "::1" ||
          (is_torchrun ? ranks.master_addr == "localhost" : is_whole);
+}
+
+bool has_own_terminal(const RankEnvironment& ranks) {
+  return ranks.launcher == "environment";
 }
 
 bool is_store_of_agent(const RankEnvironment& ranks) {
@@ -277,6 +443,7 @@ Environment launch_variables(const RankEnvironment& ranks) {
           {"TENON_SLOT", std::to_string(ranks.slot)},
           {"TENON_THREADS", std::to_string(ranks.threads)},
           {"TENON_RUN_FOLDER", ranks.run_folder},
+          {"TENON_LAUNCH_OPTIONS", ranks.launch_options},
           {"TENON_RUN_SECRET", ranks.secret}};
 }
 

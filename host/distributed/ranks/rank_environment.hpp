@@ -13,6 +13,8 @@
 //   environment  the same without TENON_LAUNCH and TORCHELASTIC_RUN_ID: set by Kubernetes'
 //                PyTorchJob (which does not set LOCAL_*), or by hand
 //   mpirun       OMPI_COMM_WORLD_RANK, _SIZE, _LOCAL_RANK, _LOCAL_SIZE
+//   others       FLUX_TASK_RANK, JSM_NAMESPACE_RANK (jsrun), PALS_RANKID, MV2_COMM_WORLD_RANK,
+//                MVP_COMM_WORLD_RANK, PMI_RANK (MPICH, Intel MPI) or PMIX_RANK, with their sizes
 //   srun         SLURM_STEP_ID with SLURM_PROCID, SLURM_STEP_NUM_TASKS, SLURM_LOCALID,
 //                SLURM_STEP_TASKS_PER_NODE
 //
@@ -32,7 +34,8 @@ using Environment = std::map<std::string, std::string>;
 Environment environment_variables();
 
 struct RankEnvironment {
-  // "launch", "torchrun", "environment", "mpirun", "srun"; "" if no launcher started ranks.
+  // "launch", "torchrun", "environment", "mpirun", "srun" or the name of another launcher; "" if no
+  // launcher started ranks.
   std::string launcher;
   uint32_t rank = 0;
   uint32_t world_size = 1;
@@ -49,6 +52,10 @@ struct RankEnvironment {
   std::string run_id;            // equal on all ranks of a job, different between jobs; may be ""
   // The run folder of the ranks that --launch has restarted; "" if there is none.
   std::string run_folder;
+  // The options of the launcher, "--launch 2 --max-restarts 3", for the commands that a run
+  // suggests;
+  // "" except with --launch.
+  std::string launch_options;
   std::string secret;  // see run_secret.hpp; "" if the run is not protected
 };
 
@@ -59,6 +66,9 @@ RankEnvironment read_rank_environment(const Environment& environment);
 // True if every rank knows that all ranks are on this machine. The ranks of torchrun may become
 // fewer, and still have to agree with earlier ones, so only their address counts.
 bool are_on_one_machine(const RankEnvironment& ranks);
+
+// True if each rank has a terminal or a log of its own, so that no other rank speaks for it.
+bool has_own_terminal(const RankEnvironment& ranks);
 
 // True if a torchrun agent holds the store.
 bool is_store_of_agent(const RankEnvironment& ranks);

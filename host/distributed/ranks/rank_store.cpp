@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/distributed/ranks/rank_store.hpp"
 
+#include "host/distributed/ranks/awake_clock.hpp"
 #include "host/distributed/ranks/key_server.hpp"
 #include "host/distributed/ranks/network_address.hpp"
 #include "host/distributed/ranks/quiet_c10d.hpp"
@@ -40,8 +41,8 @@ std::string place_of(const RankEnvironment& environment) {
 // Listens at the master's own address. The master's name may have a loopback address on its own
 // machine, where other machines cannot reach it, or an address that a router translates: the server
 // then listens at all addresses.
-ListeningSocket listen_for(const RankEnvironment& environment) {
-  const std::string own = address_of(environment.master_addr, environment.master_port);
+ListeningSocket listen_for(const RankEnvironment& environment, Time end) {
+  const std::string own = address_of(environment.master_addr, environment.master_port, end);
   const char* const any = own.find(':') == std::string::npos ? "0.0.0.0" : "::";
   const bool is_hidden = is_loopback(own) && !are_on_one_machine(environment);
   try {
@@ -54,9 +55,11 @@ ListeningSocket listen_for(const RankEnvironment& environment) {
   }
 }
 
-std::shared_ptr<KeyServer> serve_keys(const RankEnvironment& environment, const RunKey& key) {
+std::shared_ptr<KeyServer> serve_keys(const RankEnvironment& environment,
+                                      const RunKey& key,
+                                      Time end) {
   try {
-    return std::make_shared<KeyServer>(listen_for(environment), key);
+    return std::make_shared<KeyServer>(listen_for(environment, end), key);
   } catch (const std::system_error& problem) {
     if (problem.code().value() == EADDRINUSE) {
       throw Error("distributed.port_taken",
@@ -75,7 +78,7 @@ StorePtr open_keys(const RankEnvironment& environment,
                    Time end) {
   const RunKey key = run_key(environment, "store");
   const auto held =
-      role == StoreRole::kServer ? serve_keys(environment, key) : std::shared_ptr<KeyServer>();
+      role == StoreRole::kServer ? serve_keys(environment, key, end) : std::shared_ptr<KeyServer>();
   return c10::make_intrusive<StoreClient>(
       environment.master_addr, environment.master_port, key, end, timeout, held);
 }
@@ -126,7 +129,7 @@ c10::intrusive_ptr<c10d::Store> open_rank_store(const RankEnvironment& environme
                                                 StoreRole role,
                                                 std::chrono::milliseconds timeout,
                                                 StoreOf of) {
-  const auto end = std::chrono::steady_clock::now() + timeout;
+  const auto end = AwakeClock::now() + timeout;
   const QuietC10d quiet;
   const std::string prefix =
       formatted("tenon/{}{}",

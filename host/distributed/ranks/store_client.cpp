@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/distributed/ranks/store_client.hpp"
 
+#include "host/distributed/ranks/awake_clock.hpp"
 #include "host/distributed/ranks/network_address.hpp"
 #include "host/text/formatted.hpp"
 
@@ -21,7 +22,7 @@
 namespace tenon {
 namespace {
 
-using ClientClock = std::chrono::steady_clock;
+using ClientClock = AwakeClock;
 using std::chrono::milliseconds;
 
 // The server closed the connection during the handshake: it may be busy with strangers.

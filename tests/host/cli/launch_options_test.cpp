@@ -71,4 +71,19 @@ TEST_CASE("a rank gets all arguments but those that start ranks", "[cli]") {
         Words{"--recipe", "a"});
 }
 
+TEST_CASE("the options of the launcher are kept for the commands that a run suggests", "[cli]") {
+  CHECK(arguments_of_launcher({"--launch",
+                               "2",
+                               "--recipe",
+                               "a",
+                               "--bind=cores",
+                               "--set",
+                               "x=1",
+                               "--max-restarts",
+                               "3",
+                               "--min-ranks=1"}) ==
+        Words{"--launch", "2", "--bind=cores", "--max-restarts", "3", "--min-ranks=1"});
+  CHECK(arguments_of_launcher({"--recipe", "a"}).empty());
+}
+
 }  // namespace tenon

@@ -1,12 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/distributed/collectives/together.hpp"
 
+#include <atomic>
+#include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "tests/support/thread_ranks.hpp"
 
 namespace tenon {
+namespace {
+
+// Counts the exchanges that are started.
+class CountedCollective final : public Collective {
+ public:
+  CountedCollective(Collective& inner, std::atomic<int>& count) : inner_(inner), count_(count) {}
+  uint32_t rank() const override { return inner_.rank(); }
+  uint32_t world_size() const override { return inner_.world_size(); }
+  std::unique_ptr<Gathering> start_gather(std::span<const std::byte> mine,
+                                          std::string_view what) override {
+    ++count_;
+    return inner_.start_gather(mine, what);
+  }
+
+ private:
+  Collective& inner_;
+  std::atomic<int>& count_;
+};
+
+}  // namespace
 
 TEST_CASE("what fails on one rank fails on all, and rank 0 tells it", "[distributed]") {
   struct Heard {
@@ -69,6 +92,28 @@ TEST_CASE("an error of rank 0 is told as it is, and one rank alone has its own",
   } catch (const Error&) {
   }
   CHECK_FALSE(is_shared);
+}
+
+TEST_CASE("ranks that are done tell each other so while one still works", "[distributed]") {
+  std::vector<std::string> heard(3);
+  std::atomic<int> num_signs = 0;
+  run_ranks(3, [&](ThreadCollective& control, ThreadGroup&) {
+    CountedCollective counted(control, num_signs);
+    try {
+      together_for_long(counted, "test", [&] {
+        // Rank 2 works until the others have exchanged some signs of life.
+        while (control.rank() == 2 && num_signs < 6) {
+          std::this_thread::yield();
+        }
+        if (control.rank() == 2) {
+          throw Error("data.empty", "nothing");
+        }
+      });
+    } catch (const SharedFailure& failure) {
+      heard[control.rank()] = failure.what();
+    }
+  });
+  CHECK(heard == std::vector<std::string>(3, "[data.empty] rank 2: nothing"));
 }
 
 }  // namespace tenon

@@ -156,6 +156,7 @@ TEST_CASE("what --launch says is read as it was said", "[distributed]") {
   said.run_id = "0123456789abcdef";
   said.threads = 4;
   said.restart = 2;
+  said.launch_options = "--launch 3 --max-restarts 2";
   for (const Environment& around : {Environment{}, kTorchrun, kElastic, kSlurm, kOpenMpi}) {
     const RankEnvironment ranks = read_rank_environment(with(around, launch_variables(said)));
     CHECK(ranks.launcher == "launch");
@@ -280,6 +281,88 @@ TEST_CASE("the first host of a Slurm list is found", "[distributed]") {
 
 TEST_CASE("the environment of this process is read whole", "[distributed]") {
   CHECK(environment_variables().count("PATH") == 1);
+}
+
+TEST_CASE("an IPv6 address may have brackets", "[distributed]") {
+  const RankEnvironment ranks = read_rank_environment(
+      {{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "[::1]"}, {"MASTER_PORT", "29500"}});
+  CHECK(ranks.master_addr == "::1");
+  CHECK(are_on_one_machine(ranks));
+}
+
+TEST_CASE("launchers are known by their variables", "[distributed]") {
+  // Of MPICH 4.0 and Intel MPI 2021 (mpiexec), jsrun of Spectrum LSF, Flux 0.60, PALS 1.2 and
+  // MVAPICH2 2.3, on one machine.
+  const std::vector<std::pair<std::string, Environment>> launchers = {
+      {"mpiexec",
+       {{"PMI_RANK", "1"},
+        {"PMI_SIZE", "2"},
+        {"MPI_LOCALRANKID", "1"},
+        {"MPI_LOCALNRANKS", "2"},
+        {"PMI_FD", "7"}}},
+      {"jsrun",
+       {{"JSM_NAMESPACE_RANK", "1"},
+        {"JSM_NAMESPACE_SIZE", "2"},
+        {"JSM_NAMESPACE_LOCAL_RANK", "1"},
+        {"JSM_NAMESPACE_LOCAL_SIZE", "2"},
+        {"PMIX_RANK", "1"},
+        {"LSB_JOBID", "42"}}},
+      {"flux",
+       {{"FLUX_TASK_RANK", "1"},
+        {"FLUX_JOB_SIZE", "2"},
+        {"FLUX_TASK_LOCAL_ID", "1"},
+        {"FLUX_JOB_NNODES", "1"},
+        {"FLUX_JOB_ID", "f2a"},
+        {"PMI_RANK", "1"},
+        {"PMI_SIZE", "2"}}},
+      {"PALS",
+       {{"PALS_RANKID", "1"},
+        {"PALS_LOCAL_RANKID", "1"},
+        {"PALS_LOCAL_SIZE", "2"},
+        {"PMI_SIZE", "2"},
+        {"PMI_RANK", "1"},
+        {"PALS_APID", "a1"}}},
+      {"MVAPICH",
+       {{"MV2_COMM_WORLD_RANK", "1"},
+        {"MV2_COMM_WORLD_SIZE", "2"},
+        {"MV2_COMM_WORLD_LOCAL_RANK", "1"},
+        {"MV2_COMM_WORLD_LOCAL_SIZE", "2"}}}};
+  for (const auto& [name, environment] : launchers) {
+    INFO(name);
+    const RankEnvironment ranks = read_rank_environment(environment);
+    CHECK(ranks.launcher == name);
+    CHECK(ranks.rank == 1);
+    CHECK(ranks.world_size == 2);
+    CHECK(ranks.local_rank == 1);
+    CHECK(ranks.local_world_size == 2);
+    CHECK(ranks.master_addr == "127.0.0.1");
+    CHECK(ranks.master_port >= 20000);
+  }
+}
+
+// Otherwise each process would train the whole run.
+TEST_CASE("a rank of an unknown place is refused, and a program started alone is not",
+          "[distributed]") {
+  for (const Environment& environment :
+       {Environment{{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}},
+        Environment{{"PALS_RANKID", "0"}, {"PALS_SIZE", "2"}},
+        Environment{{"MV2_COMM_WORLD_RANK", "0"}, {"MV2_COMM_WORLD_SIZE", "2"}},
+        Environment{{"JSM_NAMESPACE_RANK", "0"}, {"JSM_NAMESPACE_SIZE", "2"}},
+        Environment{{"PMIX_RANK", "0"}, {"PMIX_SIZE", "2"}},
+        Environment{{"PMIX_RANK", "1"}}}) {
+    CHECK_THAT(refusal(environment), contains_text("as one of several"));
+    CHECK_THAT(refusal(environment), contains_text("set RANK, WORLD_SIZE, LOCAL_RANK"));
+  }
+  CHECK(read_rank_environment({{"PMI_RANK", "0"}, {"PMI_SIZE", "1"}}).launcher.empty());
+  CHECK(read_rank_environment({{"PMIX_RANK", "0"}}).launcher.empty());
+  const RankEnvironment told = read_rank_environment({{"PMI_RANK", "3"},
+                                                      {"PMI_SIZE", "4"},
+                                                      {"LOCAL_RANK", "1"},
+                                                      {"LOCAL_WORLD_SIZE", "2"},
+                                                      {"MASTER_ADDR", "node1"}});
+  CHECK(told.rank == 3);
+  CHECK(told.local_rank == 1);
+  CHECK(told.master_addr == "node1");
 }
 
 }  // namespace tenon
