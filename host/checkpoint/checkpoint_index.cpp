@@ -246,6 +246,12 @@ json to_json(const CheckpointMetadata& metadata) {
     result["left_out"] = {{"parameters", metadata.excluded.parameters},
                           {"tables", metadata.excluded.tables}};
   }
+  if (metadata.sources.has_value()) {
+    json& sources = result["sources"] = json::array();
+    for (const SourceRecord& source : *metadata.sources) {
+      sources.push_back(record_json(source));
+    }
+  }
   return result;
 }
 
@@ -286,6 +292,12 @@ CheckpointMetadata metadata_of(const json& value) {
   if (const auto excluded = value.find("left_out"); excluded != value.end()) {
     excluded->at("parameters").get_to(metadata.excluded.parameters);
     excluded->at("tables").get_to(metadata.excluded.tables);
+  }
+  if (const auto sources = value.find("sources"); sources != value.end()) {
+    metadata.sources.emplace();
+    for (const json& source : *sources) {
+      metadata.sources->push_back(record_of(source));
+    }
   }
   return metadata;
 }

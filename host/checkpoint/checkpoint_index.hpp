@@ -8,6 +8,8 @@
 // Threads: any.
 #pragma once
 
+#include "host/checkpoint/source_record.hpp"
+
 #include <nlohmann/json_fwd.hpp>
 
 #include <cstdint>
@@ -93,6 +95,9 @@ struct CheckpointMetadata {
   std::map<std::string, double> metrics;   // last reported values
   std::vector<StoredPlugin> plugins;
   Excluded excluded;
+  // Files that the components of the run read, without those of windows; none in checkpoints of
+  // earlier releases.
+  std::optional<std::vector<SourceRecord>> sources;
 };
 
 // Kinds: the complete state of a run, or parameters and table rows only.

@@ -132,8 +132,14 @@ bool DataStream::next_window() {
     return false;
   }
   ++num_opened_;
+  record_window();
   open({});
   return true;
+}
+
+// Called before reads start.
+void DataStream::record_window() {
+  record_ = recorder_.record && window_ ? recorder_.record(*window_) : "";
 }
 
 void DataStream::close_window() {
@@ -147,6 +153,7 @@ void DataStream::close_window() {
   }
   has_other_options_ = false;
   window_.reset();
+  record_.clear();
 }
 
 void DataStream::take_back_window() {
@@ -156,6 +163,7 @@ void DataStream::take_back_window() {
     seen_.erase(window_->id());
   }
   window_.reset();
+  record_.clear();
   --num_windows_;
   --num_opened_;
 }
@@ -294,6 +302,9 @@ void DataStream::snapshot(StateTree& tree, const std::string& prefix) const {
   if (window_) {
     tree.put_int(at("window_id"), static_cast<int64_t>(window_->id()));
     tree.put_bytes(at("window_label"), window_->label());
+    if (!record_.empty()) {
+      tree.put_bytes(at("window_files"), record_);
+    }
   }
   if (info.style == DatasetStyle::kMap) {
     tree.put_int(at("cursor"), loader_->position().cursor);
@@ -444,6 +455,12 @@ void DataStream::load(const StateTree& tree, const std::string& prefix) {
   if (info.has_windows) {
     walk_back_to(static_cast<uint64_t>(tree.get_int(at("window_id"))),
                  tree.get_bytes(at("window_label")));
+    record_window();
+    // Checkpoints of earlier releases have no record.
+    if (const std::string entry = at("window_files");
+        tree.find(entry) != nullptr && !record_.empty() && recorder_.compare) {
+      recorder_.compare(tree.get_bytes(entry), record_);
+    }
   }
   open(saved_position(tree, prefix));
 }

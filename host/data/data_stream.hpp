@@ -22,17 +22,32 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace tenon {
+
+// Records what the data of a window is, for sources whose data may change between two runs.
+struct WindowRecorder {
+  // Returns a text; "" if nothing is known.
+  std::function<std::string(const Window& window)> record;
+  // Compares the text of a checkpoint with that of now.
+  // Errors  data.changed
+  std::function<void(const std::string& then, const std::string& now)> compare;
+};
 
 class DataStream final : public Stateful {
  public:
   // `source` is borrowed. Windows that match `excluded` are counted as skipped.
   DataStream(DataSource& source, const LoaderOptions& options, SkipList excluded = {});
+
+  // Saves the record of each open window with the position, and compares it when a position is
+  // loaded. Only for sources with windows.
+  void use_recorder(WindowRecorder recorder) { recorder_ = std::move(recorder); }
 
   // Starts epoch `epoch`, counted from 0, from its beginning. Closes an open window.
   //
@@ -120,6 +135,7 @@ class DataStream final : public Stateful {
  private:
   std::optional<Window> walk_to_next();
   void open(const LoaderPosition& start);
+  void record_window();
   void walk_back_to(uint64_t id, const std::string& label);
   [[noreturn]] void fail_load(const char* id, const std::string& what) const;
   // Throws if the saved state does not belong to this source.
@@ -146,6 +162,8 @@ class DataStream final : public Stateful {
   std::vector<int64_t> parts_before_;  // samples of each part, in finished epochs
   PackCounts packs_before_epoch_;      // in finished epochs
   PackCounts packs_before_;            // of this epoch, in closed windows or before a load
+  WindowRecorder recorder_;
+  std::string record_;  // of the open window; "" if there is none
   std::optional<Window> window_;
   std::optional<Loader> loader_;  // last: its threads stop before other members are destroyed
 };

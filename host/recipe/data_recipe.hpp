@@ -123,12 +123,16 @@ using WindowName = std::variant<std::string, std::uint64_t>;
 
 enum class LastBatch { kShort, kDrop };
 
+// What a resume does if files of data or tokenizers are not those of the checkpoint.
+enum class OnDataChange { kStop, kContinue };
+
 struct DataRecipe {
   std::int64_t batch_size = 0;
   bool shuffle = true;
   std::int64_t loader_threads = 1;
   std::int64_t prefetch = 4;
   LastBatch last = LastBatch::kShort;
+  OnDataChange on_change = OnDataChange::kStop;
   std::optional<double> timeout_seconds = 1800;  // limit of a call into a dataset; null: no limit
   DatasetUse train;
   std::vector<EvalSetUse> eval;  // by name, or one without a name
@@ -159,6 +163,13 @@ struct DataRecipe {
     s.choice("last", &DataRecipe::last, {{"short", LastBatch::kShort}, {"drop", LastBatch::kDrop}})
         .doc("last batch of an epoch: train on fewer samples, or drop an incomplete one")
         .resume(ChangeClass::kWarns, "the last step of an epoch differs");
+    s.choice("on_change",
+             &DataRecipe::on_change,
+             {{"stop", OnDataChange::kStop}, {"continue", OnDataChange::kContinue}})
+        .doc(
+            "on a resume with other files of data or tokenizers than at the checkpoint: stop, or "
+            "continue with a warning")
+        .resume(resume::kFree);
     s.key("timeout_seconds", &DataRecipe::timeout_seconds)
         .above(0)
         .doc(

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <tenon/draft/chat_template.h>
+#include <tenon/draft/source_files.h>
 #include <tenon/draft/sparse_optimizer.h>
 #include <tenon/draft/text_generation.h>
 #include <tenon/draft/weights_layout.h>
@@ -47,6 +48,7 @@ TENON_SIZED_STRUCT(tenon_port, num_axes);
 TENON_SIZED_STRUCT(tenon_render_args, context);
 TENON_SIZED_STRUCT(tenon_row_slot_spec, init);
 TENON_SIZED_STRUCT(tenon_slot_spec, init);
+TENON_SIZED_STRUCT(tenon_source_file, reserved);
 TENON_SIZED_STRUCT(tenon_special_token, id);
 TENON_SIZED_STRUCT(tenon_split, num_parts);
 TENON_SIZED_STRUCT(tenon_tensor_info, requires_grad);

@@ -503,6 +503,13 @@ pub const TENON_PARAMETER_AVERAGE_ID: &CStr = text(b"tenon.parameter_average/1\0
 
 pub const TENON_PARAMETRIZATION_ID: &CStr = text(b"tenon.parametrization/1\0");
 
+// Flags of a source file.
+/// The name is part of the data, as in "day=2026-11-20/part-0.parquet". A name that differs below
+/// the common folder of all files is then a change.
+pub const TENON_SOURCE_NAME_COUNTS: u32 = 1;
+
+pub const TENON_SOURCE_FILES_ID: &CStr = text(b"tenon.source_files/1\0");
+
 // Shape of a row's state (slot).
 /// `dim` values per row
 pub const TENON_ROW_SLOT_LIKE_VALUE: u32 = 0;
@@ -637,6 +644,12 @@ pub type tenon_chat_sink = Option<unsafe extern "C" fn(
     context: *mut c_void,
     pieces: *const tenon_chat_piece,
     n: usize,
+) -> *mut tenon_status>;
+
+/// Receives the files, one per call. An error stops the caller and is passed on.
+pub type tenon_source_file_sink = Option<unsafe extern "C" fn(
+    context: *mut c_void,
+    file: *const tenon_source_file,
 ) -> *mut tenon_status>;
 
 /// Receives names, one per call. An error stops the caller and is passed on. The name is borrowed
@@ -3851,6 +3864,59 @@ pub struct tenon_parametrization {
 layout!(tenon_parametrization, 56:
     struct_size 0 8, describe 8 8, start 16 8, effective 24 8, backward 32 8, after_update 40 8,
     product 48 8);
+
+/// A file that a component reads. All pointers are borrowed until the sink returns.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct tenon_source_file {
+    pub struct_size: usize,
+    /// path or URI, as users know it
+    pub name: *const c_char,
+    /// Path of a local file, which the host hashes; null: the host cannot read the file.
+    pub path: *const c_char,
+    /// A text that differs if the content does: a hash of all bytes, an ETag. The host then does not
+    /// read the file. Null: unknown.
+    pub version: *const c_char,
+    /// bytes; -1: unknown, or that of the local file
+    pub size: i64,
+    /// TENON_SOURCE_*
+    pub flags: u32,
+    pub reserved: u32,
+}
+layout!(tenon_source_file, 48:
+    struct_size 0 8, name 8 8, path 16 8, version 24 8, size 32 8, flags 40 4, reserved 44 4);
+
+/// Arguments of `list_sources`. All pointers are borrowed until return.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct tenon_source_files_args {
+    pub struct_size: usize,
+    /// Window that the host has opened, and whose files are wanted; null: all files.
+    pub window: *const tenon_window,
+    pub sink: tenon_source_file_sink,
+    /// first argument of `sink`
+    pub context: *mut c_void,
+}
+layout!(tenon_source_files_args, 32: struct_size 0 8, window 8 8, sink 16 8, context 24 8);
+
+/// Extension TENON_SOURCE_FILES_ID.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct tenon_source_files {
+    pub struct_size: usize,
+    /// Passes the files to the sink, in the order in which the component reads them. It must be cheap,
+    /// and reads no file.
+    ///
+    /// Errors   any error ends the run; errors of the sink
+    /// Threads  [main], after `describe`; with a window, while no read is running
+    /// Owner    `args` is borrowed until return
+    /// Since    0.5
+    pub list_sources: Option<unsafe extern "C" fn(
+        this: *mut c_void,
+        args: *const tenon_source_files_args,
+    ) -> *mut tenon_status>,
+}
+layout!(tenon_source_files, 16: struct_size 0 8, list_sources 8 8);
 
 /// Declares one slot of optimizer state per row.
 #[repr(C)]

@@ -5,7 +5,49 @@
 #include "host/plugin/tokenizer_check.hpp"
 #include "host/tensor/philox.hpp"
 
+#include <filesystem>
+#include <optional>
+#include <system_error>
+#include <utility>
+
 namespace tenon {
+
+namespace {
+
+// Says where the path of a missing file started; "" if the recipe is in the current folder, or the
+// message names no file below either folder.
+std::string start_of_paths(const std::string& message, const std::string& recipe_file) {
+  namespace fs = std::filesystem;
+  std::error_code failure;
+  const fs::path current = fs::current_path(failure);
+  const fs::path of_recipe = fs::absolute(recipe_file, failure).lexically_normal().parent_path();
+  const auto has = [&message](const fs::path& folder) {
+    return !folder.empty() && message.find(folder.string() + "/") != std::string::npos;
+  };
+  if (failure || current == of_recipe) {
+    return {};
+  }
+  if (has(of_recipe)) {
+    return "; relative paths in a recipe start at its folder, " + of_recipe.string();
+  }
+  return has(current) ? "; relative paths in --set start at the current folder" : "";
+}
+
+}  // namespace
+
+void ComponentFactory::explain_paths(const std::function<void()>& body) const {
+  try {
+    body();
+  } catch (const PluginError& error) {
+    const std::string start = error.code() == TENON_NOT_FOUND
+                                  ? start_of_paths(error.message(), recipe_.file)
+                                  : std::string();
+    if (start.empty() || error.message().ends_with(start)) {  // said by a call inside
+      throw;
+    }
+    throw PluginError(error.code(), error.id(), error.message() + start, error.status_id());
+  }
+}
 
 ComponentFactory::ComponentFactory(PluginRegistry& registry,
                                    const Recipe& recipe,
@@ -41,6 +83,14 @@ const ComponentInstance& ComponentFactory::nested(const ComponentUse& use) {
   return *shared_.emplace(pointer, std::move(instance)).first->second;
 }
 
+std::vector<const ComponentInstance*> ComponentFactory::nested_instances() const {
+  std::vector<const ComponentInstance*> instances;
+  for (const auto& [pointer, instance] : shared_) {
+    instances.push_back(instance.get());
+  }
+  return instances;
+}
+
 ComponentInstance ComponentFactory::make(const ComponentUse& use, uint64_t seed) {
   CreateRequest request;
   request.options_json = use.options;
@@ -52,7 +102,10 @@ ComponentInstance ComponentFactory::make(const ComponentUse& use, uint64_t seed)
   }
   const std::string name =
       use.type.find('/') == std::string::npos ? use.plugin_id + "/" + use.type : use.type;
-  return ComponentInstance::create(registry_.get(use.kind, name), request);
+  std::optional<ComponentInstance> made;
+  explain_paths(
+      [&] { made.emplace(ComponentInstance::create(registry_.get(use.kind, name), request)); });
+  return std::move(*made);
 }
 
 ComponentInstance ComponentFactory::create(const ComponentUse& use, std::string_view role) {

@@ -11,10 +11,12 @@
 #include "host/recipe/recipe.hpp"
 #include "host/train/components/component_states.hpp"
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace tenon {
 
@@ -31,6 +33,14 @@ class ComponentFactory {
   // States of all created components, by role. The role of a component inside options is "nested"
   // and its JSON pointer.
   ComponentStates& states() { return states_; }
+
+  // Calls body(). If it fails because a file is missing in the folder where relative paths start,
+  // the error says so. Creating a component, also inside options, does the same.
+  // Errors  those of body()
+  void explain_paths(const std::function<void()>& body) const;
+
+  // Components inside options of those created so far, by JSON pointer.
+  std::vector<const ComponentInstance*> nested_instances() const;
 
   const Recipe& recipe() const { return recipe_; }
   const tenon_mesh& mesh() const { return mesh_; }

@@ -88,13 +88,15 @@ void RunDataset::create_sources(ComponentFactory& factory,
                                 bool shuffle) {
   const DatasetUse& use = use_;
   if (use.mix.empty()) {
-    datasets_.emplace_back(factory.create(use.use, role), &factory.mesh());
+    factory.explain_paths(
+        [&] { datasets_.emplace_back(factory.create(use.use, role), &factory.mesh()); });
     return;
   }
   std::vector<MixPart> parts;
   for (std::size_t i = 0; i < use.mix.size(); ++i) {
     const std::string own = i == 0 ? role : formatted("{}/mix/{}", role, i);
-    datasets_.emplace_back(factory.create(use.mix[i].use, own), &factory.mesh());
+    factory.explain_paths(
+        [&] { datasets_.emplace_back(factory.create(use.mix[i].use, own), &factory.mesh()); });
     parts.push_back({use.mix[i].name, use.mix[i].weight, &datasets_.back()});
   }
   mix_.emplace(std::move(parts),
@@ -114,6 +116,14 @@ void RunDataset::add_features(ComponentFactory& factory) {
   const DataSource& source = without_features();
   features_.emplace(plan.definitions, *source.info().schema, source.name(), plan.exec, plan.make);
   with_features_.emplace(without_features(), *features_);
+}
+
+std::vector<const ComponentInstance*> RunDataset::instances() const {
+  std::vector<const ComponentInstance*> instances;
+  for (const DatasetProxy& dataset : datasets_) {
+    instances.push_back(&dataset.instance());
+  }
+  return instances;
 }
 
 std::vector<ReportedComponent> RunDataset::reported_features() const {

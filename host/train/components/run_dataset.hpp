@@ -49,6 +49,9 @@ class RunDataset {
   StoredSource* stored() { return stored_ ? &*stored_ : nullptr; }
   DataSource& source() { return packed_ ? static_cast<DataSource&>(*packed_) : unpacked(); }
 
+  // The datasets, in the order of a mix.
+  std::vector<const ComponentInstance*> instances() const;
+
   // Returns the lines for the report: one line, or one for each source of a mix, named ROLE/NAME.
   std::vector<ReportedComponent> reported(const std::string& role);
   // Returns the lines for features: one line for each type.

@@ -11,13 +11,13 @@
 #include "host/log/log.hpp"
 #include "host/plugin/plugin_loader.hpp"
 #include "host/recipe/plugin_difference.hpp"
-#include "host/recipe/recipe_difference.hpp"
 #include "host/train/resume/attempt_folder.hpp"
 #include "host/train/resume/checkpoint_storage.hpp"
 #include "host/train/resume/last_checkpoint.hpp"
 #include "host/train/resume/last_step.hpp"
 #include "host/train/resume/unsaved_run.hpp"
 #include "host/train/run/run_kernels.hpp"
+#include "host/train/run/run_sources.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -315,6 +315,7 @@ void RunCheckpoints::check_changes(const CheckpointReader& reader) {
     std::erase_if(changes, [](const RecipeChange& change) { return !is_of_model(change); });
   }
   refuse_changes(changes, reader.address());
+  check_sources(reader, changes);
   std::vector<RecipeChange> told;
   std::ranges::copy_if(changes, std::back_inserter(told), [](const RecipeChange& change) {
     return change.change == ChangeClass::kWarns;
@@ -348,6 +349,35 @@ void RunCheckpoints::check_changes(const CheckpointReader& reader) {
   if (!then.processor.empty()) {
     differs("the processor", then.processor, now.processor);
   }
+}
+
+// Evaluations that the recipe moved to other data do not compare, which the change of the recipe
+// says. An evaluation of a checkpoint reads the data that the recipe names now.
+// Errors  data.changed
+void RunCheckpoints::check_sources(const CheckpointReader& reader,
+                                   std::span<const RecipeChange> changes) const {
+  constexpr std::string_view kEval = "/data/eval";
+  const auto& then = reader.index().metadata.sources;
+  if (!sources_.has_value() || request_.is_eval_only) {
+    return;
+  }
+  if (!then.has_value()) {
+    if (is_first()) {
+      log_info(reader.address() +
+               " does not record the files of its data, so Tenon cannot tell whether they changed");
+    }
+    return;
+  }
+  const bool has_other_eval = std::ranges::any_of(
+      changes, [&](const RecipeChange& change) { return change.pointer.starts_with(kEval); });
+  std::vector<SourceChange> refused;
+  std::vector<SourceChange> accepted;
+  for (SourceChange& change : source_changes(*then, *sources_)) {
+    const bool is_known = has_other_eval && change.place.starts_with(kEval);
+    (is_known ? accepted : refused).push_back(std::move(change));
+  }
+  judge_changes(refused, reader.address(), recipe_.data.on_change, is_first());
+  judge_changes(accepted, reader.address(), OnDataChange::kContinue, is_first());
 }
 
 // On rank 0, which reads the last step from the run folder at `path`.
@@ -384,6 +414,7 @@ const CheckpointMetadata& RunCheckpoints::metadata() {
   metadata.compute_threads = recipe_.compute_threads;
   metadata.precision = recipe_.train.precision;
   metadata.device = context_.platform.device_type();
+  metadata.sources = sources_;
   for (const LoadedPlugin* plugin : loaded_plugins()) {
     const PluginContext& context = plugin->host.context();
     metadata.plugins.push_back({context.id, context.version, plugin->hash});

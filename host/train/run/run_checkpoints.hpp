@@ -11,6 +11,7 @@
 #include "host/checkpoint/checkpoint_store.hpp"
 #include "host/checkpoint/run_lock.hpp"
 #include "host/metrics/run_folder.hpp"
+#include "host/recipe/recipe_difference.hpp"
 #include "host/train/resume/resume_candidates.hpp"
 #include "host/train/resume/run_beginning.hpp"
 #include "host/train/run/run_context.hpp"
@@ -18,7 +19,9 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace tenon {
@@ -47,11 +50,15 @@ class RunCheckpoints {
   // Returns the candidates to resume from; null if the run starts over. Every rank calls it once.
   //
   // Errors  those of find_checkpoints; later, when a candidate is tried: resume.only_weights,
-  //         resume.recipe_changed, or the error of a plugin that differs too much
+  //         resume.recipe_changed, data.changed, or the error of a plugin that differs too much
   ResumeCandidates* find(const RunFolder& folder);
 
   // Returns the checkpoint storage of the run in this folder.
   const std::shared_ptr<CheckpointStore>& storage_at(const std::string& run_dir);
+
+  // Sets the records of the files that this run reads. Without them, a resume does not compare any.
+  // Call before find() and metadata().
+  void use_sources(std::vector<SourceRecord> sources) { sources_ = std::move(sources); }
 
   // True for the name of the run, and for the name it had in the checkpoint of its folder that it
   // resumed from.
@@ -70,6 +77,7 @@ class RunCheckpoints {
   RunFolder resume_in(const std::string& path, const RunFolder::Claim& claim);
   RunFolder start_over_in(const std::string& path, bool is_restart);
   void check_changes(const CheckpointReader& reader);
+  void check_sources(const CheckpointReader& reader, std::span<const RecipeChange> changes) const;
   void warn_of_missing_training(const CheckpointReader& reader, const std::string& path) const;
   // Returns none for local files.
   const std::optional<ComponentUse>& storage_use() const;
@@ -86,6 +94,7 @@ class RunCheckpoints {
   std::set<std::string> earlier_names_;
   std::shared_ptr<CheckpointStore> storage_;
   std::string storage_of_;  // the run folder of storage_
+  std::optional<std::vector<SourceRecord>> sources_;
   std::optional<CheckpointMetadata> metadata_;
   std::optional<ResumeCandidates> saved_;
 };

@@ -17,6 +17,7 @@
 #include "host/train/resume/run_file.hpp"
 #include "host/train/run/peak_flops.hpp"
 #include "host/train/run/run_kernels.hpp"
+#include "host/train/run/run_sources.hpp"
 #include "host/train/run/table_files.hpp"
 
 #include <nlohmann/json.hpp>
@@ -102,6 +103,7 @@ RunEngine::RunEngine(const RunContext& context,
                                                  : MetricBook::Reading::kAtOnce),
       sinks_(make_sinks()),
       profile_(make_profile()) {
+  record_windows();
   runner_.recompute_only(components.recomputed());
   runner_.keep_only(values_read());
   save_activations(recipe_.train, folder.path(), runner_);
@@ -110,6 +112,21 @@ RunEngine::RunEngine(const RunContext& context,
   }
   if (is_first() && !context.request.is_eval_only) {
     last_step_.emplace(folder.path());
+  }
+}
+
+// Only positions in windows of training are saved, and those of the evaluation windows with them.
+void RunEngine::record_windows() {
+  const auto record = [this](RunDataset& set, DataStream& data) {
+    if (data.source().info().has_windows) {
+      data.use_recorder(window_recorder(set, recipe_.data.on_change, is_first()));
+    }
+  };
+  record(components_.train_set(), train_data_);
+  for (size_t i = 0; i < eval_sets_.size(); ++i) {
+    if (has_paired_windows(eval_sets_[i], recipe_.eval, train_data_)) {
+      record(components_.eval_sets()[i], *eval_sets_[i].data);
+    }
   }
 }
 

@@ -76,6 +76,7 @@ class RunEngine {
   Outcome run(const LoopSurroundings& surroundings);
 
  private:
+  void record_windows();
   std::unique_ptr<Pretrained> make_bank();
   std::unique_ptr<ModelValues> make_model_values();
   std::unique_ptr<Checkpointing> make_checkpoints();

@@ -22,6 +22,7 @@
 #include "host/train/run/rank_records.hpp"
 #include "host/train/run/run_engine.hpp"
 #include "host/train/run/run_fingerprint.hpp"
+#include "host/train/run/run_sources.hpp"
 #include "host/train/run/run_witness.hpp"
 #include "host/train/run/size_warnings.hpp"
 #include "host/train/run/stored_outputs.hpp"
@@ -184,6 +185,18 @@ void RunSession::check_with_all() {
   together(control, "check of the memory", [this] { check_memory(context_, *components_); });
   together(
       control, "check of the data", [&] { check_same_sources(components_->sources(), control); });
+  record_sources();
+}
+
+// For checkpoints, and for the comparison with the checkpoint that the run resumes from.
+void RunSession::record_sources() {
+  Collective& control = world_->control();
+  std::vector<ListedSource> listed;
+  together(
+      control, "list of the data's files", [&] { listed = list_sources(*components_, factory_); });
+  together(control, "hashes of the data's files", [&] {
+    checkpoints_.use_sources(agree_on_sources(listed, control));
+  });
 }
 
 void RunSession::leave(const SharedFailure& failure) {

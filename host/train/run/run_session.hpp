@@ -83,6 +83,7 @@ class RunSession {
  private:
   using StuckWriter = std::function<bool(const Error& error, int code)>;
 
+  void record_sources();
   RunReport make_report();
   RunFolder open_folder();
   RunFolder make_first_folder();

@@ -9,6 +9,7 @@
 // Threads: any number of threads read shards at once; the cache of open files is shared.
 #include <tenon/cpp/dataset.hpp>
 #include <tenon/cpp/plugin.hpp>
+#include <tenon/cpp/source_files.hpp>
 
 #include <algorithm>
 #include <cstdint>
@@ -84,7 +85,7 @@ struct OpenWindow {
   std::vector<std::unique_ptr<tenon::ShardReader>> shards;
 };
 
-class Columnar : public tenon::StreamDataset {
+class Columnar : public tenon::StreamDataset, public tenon::SourceFiles {
  public:
   static constexpr const char* kType = "columnar";
   static constexpr const char* kSummary =
@@ -207,7 +208,7 @@ class Columnar : public tenon::StreamDataset {
   }
 
   void describe(tenon::DatasetInfo& info) override {
-    const std::vector<tenon::DataFile>& files = walk_.start();
+    const std::vector<tenon::DataFile>& files = listed_ = walk_.start();
     {
       const std::shared_ptr<const tenon::SourceFile> first =
           tenon::open_file(files.front(), file_options_, filter_);
@@ -234,6 +235,24 @@ class Columnar : public tenon::StreamDataset {
     info.shards(static_cast<uint32_t>(options_.shards));
     if (walk_.has_windows()) {
       info.windows();
+    }
+  }
+
+  const void* extension(const char* id) override {
+    return tenon::SourceFilesCalls<Columnar>::find(id);
+  }
+  void list_files(const tenon_window* window, tenon::SourceFileList& files) override {
+    if (window == nullptr) {
+      for (const tenon::DataFile& file : listed_) {
+        list_file(file, files);
+      }
+      return;
+    }
+    const std::vector<tenon::WindowPart>& parts = window_of(window).window.parts;
+    for (size_t i = 0; i < parts.size(); ++i) {
+      if (i == 0 || parts[i].file.name != parts[i - 1].file.name) {
+        list_file(parts[i].file, files);
+      }
     }
   }
 
@@ -311,6 +330,16 @@ class Columnar : public tenon::StreamDataset {
  private:
   static constexpr size_t kMostWindows = 4;  // kept open: the current window and its neighbors
 
+  // Folders of partitions are part of the data. Remote file systems give no hash cheaply.
+  static void list_file(const tenon::DataFile& file, tenon::SourceFileList& files) {
+    const uint32_t flags = file.partitions.empty() ? 0 : TENON_SOURCE_NAME_COUNTS;
+    if (file.file_system->type_name() == "local") {
+      files.add(file.path, "", flags);
+    } else {
+      files.add_remote(file.name, file.size, "", flags);
+    }
+  }
+
   // A file's metadata, checked against the columns and cached for all shards.
   std::shared_ptr<const tenon::SourceFile> open(const tenon::DataFile& file) {
     {
@@ -386,6 +415,7 @@ class Columnar : public tenon::StreamDataset {
   std::vector<tenon::Column> columns_;
   tenon::ShardRules rules_;
   tenon::WindowWalk walk_;
+  std::vector<tenon::DataFile> listed_;  // files at the start
   std::deque<OpenWindow> open_windows_;
   uint64_t epoch_ = 0;
   std::mutex mutex_;  // guards the members below

@@ -8,6 +8,7 @@
 // Threads: reads share immutable tables.
 #include <tenon/cpp/dataset.hpp>
 #include <tenon/cpp/plugin.hpp>
+#include <tenon/cpp/source_files.hpp>
 
 #include <algorithm>
 #include <filesystem>
@@ -79,7 +80,7 @@ uint64_t id_of(const std::string& text) {
   return hash;
 }
 
-class Csv : public tenon::MapDataset {
+class Csv : public tenon::MapDataset, public tenon::SourceFiles {
  public:
   static constexpr const char* kType = "csv";
   static constexpr const char* kSummary = "rows of CSV files as numeric fields";
@@ -179,6 +180,15 @@ class Csv : public tenon::MapDataset {
 
   int64_t size(const tenon_window* window) override {
     return window == nullptr ? num_rows_ : parts_[part_of(*window)]->table.num_rows();
+  }
+
+  const void* extension(const char* id) override { return tenon::SourceFilesCalls<Csv>::find(id); }
+  void list_files(const tenon_window* window, tenon::SourceFileList& files) override {
+    for (const std::unique_ptr<Part>& part : parts_) {
+      if (window == nullptr || part->window_id == window->id) {
+        files.add(part->table.path());
+      }
+    }
   }
 
   void read(const tenon_window* window,

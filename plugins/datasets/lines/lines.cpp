@@ -8,6 +8,7 @@
 // Threads: reads share immutable vectors.
 #include <tenon/cpp/dataset.hpp>
 #include <tenon/cpp/plugin.hpp>
+#include <tenon/cpp/source_files.hpp>
 #include <tenon/cpp/stable_file.hpp>
 #include <tenon/cpp/tokenizer.hpp>
 
@@ -62,7 +63,7 @@ std::vector<std::string_view> units_of(std::string_view text, Unit unit) {
   return units;
 }
 
-class Lines : public tenon::MapDataset {
+class Lines : public tenon::MapDataset, public tenon::SourceFiles {
  public:
   static constexpr const char* kType = "lines";
   static constexpr const char* kSummary =
@@ -117,6 +118,13 @@ class Lines : public tenon::MapDataset {
   }
 
   int64_t size(const tenon_window*) override { return num_samples_; }
+
+  const void* extension(const char* id) override {
+    return tenon::SourceFilesCalls<Lines>::find(id);
+  }
+  void list_files(const tenon_window*, tenon::SourceFileList& files) override {
+    files.add(options_.path);
+  }
 
   void read(const tenon_window*,
             const int64_t* indices,

@@ -10,6 +10,7 @@
 // Source: Harper, Konstan, The MovieLens Datasets: History and Context, ACM TiiS 5 (2015).
 #include <tenon/cpp/dataset.hpp>
 #include <tenon/cpp/plugin.hpp>
+#include <tenon/cpp/source_files.hpp>
 
 #include <algorithm>
 #include <array>
@@ -40,7 +41,7 @@ struct MovielensOptions {
 constexpr int64_t kSecondsPerDay = 86400;
 constexpr size_t kMaxGenres = 6;  // per film in the dataset
 
-class Movielens : public tenon::MapDataset {
+class Movielens : public tenon::MapDataset, public tenon::SourceFiles {
  public:
   static constexpr const char* kType = "movielens";
   static constexpr const char* kSummary = "MovieLens-100k ratings with user and film features";
@@ -105,6 +106,16 @@ class Movielens : public tenon::MapDataset {
     if (options_.windows || options_.window_days) {
       cut_windows();
       info.windows();
+    }
+  }
+
+  const void* extension(const char* id) override {
+    return tenon::SourceFilesCalls<Movielens>::find(id);
+  }
+  // All windows are cut from the same files.
+  void list_files(const tenon_window*, tenon::SourceFileList& files) override {
+    for (const std::string& file : tenon::movielens_files(options_.path)) {
+      files.add(file);
     }
   }
 

@@ -173,11 +173,16 @@ int64_t year_of(std::string_view text) {
 
 }  // namespace
 
-MovielensRatings read_movielens(const std::string& folder) {
+std::array<std::string, 3> movielens_files(const std::string& folder) {
   const std::string prefix = folder + "/ml-100k";
-  const TabFile users(prefix + ".user", {"user_id", "age", "gender", "occupation"});
-  const TabFile films(prefix + ".item", {"item_id", "release_year", "class"});
-  const TabFile ratings(prefix + ".inter", {"user_id", "item_id", "rating", "timestamp"});
+  return {prefix + ".user", prefix + ".item", prefix + ".inter"};
+}
+
+MovielensRatings read_movielens(const std::string& folder) {
+  const auto [user_file, item_file, rating_file] = movielens_files(folder);
+  const TabFile users(user_file, {"user_id", "age", "gender", "occupation"});
+  const TabFile films(item_file, {"item_id", "release_year", "class"});
+  const TabFile ratings(rating_file, {"user_id", "item_id", "rating", "timestamp"});
   MovielensRatings out;
 
   const auto genders = places_of(users, 2);

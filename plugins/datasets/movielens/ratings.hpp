@@ -8,6 +8,7 @@
 // Threads: reads from any thread.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -39,6 +40,9 @@ struct MovielensRatings {
   std::vector<MovielensFilm> films;
   std::vector<MovielensRating> ratings;  // in file order
 };
+
+// Returns the paths of the files of users, films and ratings.
+std::array<std::string, 3> movielens_files(const std::string& folder);
 
 // Reads the files of `folder`.
 // Errors   movielens.open, .no_file, .read, .short, .changed; movielens.header for a missing

@@ -12,6 +12,7 @@
 // Source: lm-eval 0.4.13, TemplateLM._encode_pair and HFLM._loglikelihood_tokens.
 #include <tenon/cpp/dataset.hpp>
 #include <tenon/cpp/plugin.hpp>
+#include <tenon/cpp/source_files.hpp>
 #include <tenon/cpp/stable_file.hpp>
 #include <tenon/cpp/tokenizer.hpp>
 
@@ -52,7 +53,7 @@ struct ChoiceSample {
   int64_t length() const { return static_cast<int64_t>(ids.size()) - 1; }
 };
 
-class MultipleChoice : public MapDataset {
+class MultipleChoice : public MapDataset, public SourceFiles {
  public:
   static constexpr const char* kType = "multiple_choice";
   static constexpr const char* kSummary =
@@ -103,6 +104,11 @@ class MultipleChoice : public MapDataset {
   }
 
   int64_t size(const tenon_window*) override { return static_cast<int64_t>(samples_.size()); }
+
+  const void* extension(const char* id) override {
+    return SourceFilesCalls<MultipleChoice>::find(id);
+  }
+  void list_files(const tenon_window*, SourceFileList& files) override { files.add(options_.path); }
 
   void lengths(const tenon_window*, int64_t first, size_t n, int64_t* out) override {
     for (size_t i = 0; i < n; ++i) {

@@ -9,6 +9,7 @@
 // Threads: reads share an immutable file descriptor or vector.
 #include <tenon/cpp/dataset.hpp>
 #include <tenon/cpp/plugin.hpp>
+#include <tenon/cpp/source_files.hpp>
 #include <tenon/cpp/stable_file.hpp>
 #include <tenon/cpp/tokenizer.hpp>
 
@@ -33,7 +34,7 @@ struct TextOptions : TextPart {
   bool label_bytes = false;
 };
 
-class Text : public tenon::MapDataset {
+class Text : public tenon::MapDataset, public tenon::SourceFiles {
  public:
   static constexpr const char* kType = "text";
   static constexpr const char* kSummary = "token sequences of a text file, with next-token labels";
@@ -110,6 +111,11 @@ class Text : public tenon::MapDataset {
   }
 
   int64_t size(const tenon_window*) override { return num_samples_; }
+
+  const void* extension(const char* id) override { return tenon::SourceFilesCalls<Text>::find(id); }
+  void list_files(const tenon_window*, tenon::SourceFileList& files) override {
+    files.add(options_.path);
+  }
 
   void read(const tenon_window*,
             const int64_t* indices,

@@ -3,6 +3,7 @@
 // Trains a module that was saved by torch.jit in Python. The module is one block. The executor's
 // optimizations are off, so that each operator runs as in PyTorch.
 #include <tenon/cpp/plugin.hpp>
+#include <tenon/cpp/source_files.hpp>
 #include <tenon/torch/model.hpp>
 
 #include <c10/core/DefaultDtype.h>
@@ -15,7 +16,7 @@
 
 #include "script_module.hpp"
 
-class TorchScript final : public tenon::Model {
+class TorchScript final : public tenon::Model, public tenon::SourceFiles {
  public:
   static constexpr const char* kType = "torchscript";
   static constexpr const char* kSummary = "a module saved by torch.jit (experimental)";
@@ -35,6 +36,14 @@ class TorchScript final : public tenon::Model {
   }
 
   explicit TorchScript(const Options& options) : options_(options) {}
+
+  const void* extension(const char* id) override {
+    return tenon::SourceFilesCalls<TorchScript>::find(id);
+  }
+  // The file decides the function, also if a checkpoint has the parameters.
+  void list_files(const tenon_window*, tenon::SourceFileList& files) override {
+    files.add(options_.path);
+  }
 
   void on_describe(tenon::Graph& graph) override {
     tenon::call_torch([&] { describe(graph); });

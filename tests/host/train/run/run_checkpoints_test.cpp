@@ -96,6 +96,64 @@ TEST_CASE("a run resumes elsewhere from a checkpoint that is named", "[train]") 
   CHECK_THAT(second.log(), contains_text("is from step 2, but the run trained on to step 4"));
 }
 
+TEST_CASE("files that a run reads are compared with those of the checkpoint", "[train]") {
+  const auto records = [](const std::string& hash) {
+    return std::vector<SourceRecord>{
+        {.place = "/data/train", .files = {{.name = "a.csv", .bytes = 7, .hash = hash}}}};
+  };
+  // Saves a checkpoint with one record, if there is one, and resumes with another.
+  const auto resume = [&](const RunRig& rig,
+                          const std::optional<std::vector<SourceRecord>>& then,
+                          const std::vector<SourceRecord>& now) {
+    {
+      std::optional<RunLock> lock;
+      RunCheckpoints checkpoints(rig.context(), lock);
+      if (then.has_value()) {
+        checkpoints.use_sources(*then);
+      }
+      const RunFolder folder = checkpoints.make_folder();
+      folder.write("recipe.json", frozen_recipe(rig.recipe()));
+      CheckpointSaver saver(
+          checkpoints.storage_at(folder.path()), rig.context().world.control(), {}, {.retries = 0});
+      saver.begin("step-2", StateTree(), checkpoints.metadata(), frozen_recipe(rig.recipe()));
+      REQUIRE_FALSE(saver.finish().has_value());
+    }
+    std::optional<RunLock> lock;
+    RunCheckpoints checkpoints(rig.context(), lock);
+    checkpoints.use_sources(now);
+    const RunFolder folder = checkpoints.make_folder();
+    checkpoints.find(folder)->next();
+  };
+  SECTION("the same") {
+    RunRig rig("{}", automatic());
+    resume(rig, records("whole:1"), records("whole:1"));
+    CHECK(rig.log().find("a.csv") == std::string::npos);
+  }
+  SECTION("others") {
+    RunRig rig("{}", automatic());
+    CHECK_THROWS_WITH(
+        resume(rig, records("whole:1"), records("whole:2")),
+        contains_text("[data.changed]") && contains_text("step-2: /data/train: a.csv"));
+  }
+  SECTION("others, which the recipe accepts") {
+    RunRig rig(R"({"data": {"on_change": "continue"}})", automatic());
+    resume(rig, records("whole:1"), records("whole:2"));
+    CHECK_THAT(rig.log(), contains_text("a.csv has other content"));
+  }
+  SECTION("others, in an evaluation of the checkpoint") {
+    RunRequest request = automatic();
+    request.is_eval_only = true;
+    RunRig rig("{}", request);
+    resume(rig, records("whole:1"), records("whole:2"));
+    CHECK(rig.log().find("a.csv") == std::string::npos);
+  }
+  SECTION("a checkpoint without a record, of an earlier release") {
+    RunRig rig("{}", automatic());
+    resume(rig, std::nullopt, records("whole:2"));
+    CHECK_THAT(rig.log(), contains_text("step-2 does not record the files of its data"));
+  }
+}
+
 TEST_CASE("a run of another seed does not resume", "[train]") {
   RunRig rig("{}", automatic());
   save_run(rig, {2}, 2);
