@@ -5,6 +5,7 @@
 #define XXH_INLINE_ALL
 #include <tenon/cpp/guard.hpp>
 
+#include <algorithm>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -23,6 +24,8 @@ namespace fs = std::filesystem;
 
 constexpr ShardKey kKey = {0x0123456789abcdef, 0xfedcba9876543210};
 constexpr char kKeyName[] = "fedcba98765432100123456789abcdef";
+
+constexpr ShardRules kAnyShard = {.rows_of_sample = 1, .vocab_size = int64_t{1} << 31};
 
 TokenShard shard_of(size_t num_rows, bool has_bytes) {
   TokenShard shard;
@@ -72,8 +75,13 @@ bool is_seed(const std::string& shard) {
 void check_shard(const TokenShard& shard) {
   int64_t before = 0;
   for (const int64_t end : shard.ends) {
-    if (end < before) {
-      throw FuzzFinding("rows are not in order");
+    if (end < before + 2) {
+      throw FuzzFinding("rows are not in order, or have fewer than two tokens");
+    }
+    if (std::none_of(shard.tokens.begin() + before + 1,
+                     shard.tokens.begin() + end,
+                     [](MarkedToken token) { return (token & kTrained) != 0; })) {
+      throw FuzzFinding("a row has no label");
     }
     before = end;
   }
@@ -85,8 +93,8 @@ void check_shard(const TokenShard& shard) {
 
 // The store reads the rows of the shard from the file.
 void check_store(const fs::path& folder, const TokenShard& shard) {
-  const TokenStore store =
-      TokenStore::in_folder(Host(nullptr), folder.string(), kKey, 1, [](size_t) -> TokenShard {
+  const TokenStore store = TokenStore::in_folder(
+      Host(nullptr), folder.string(), kKey, kAnyShard, 1, [](size_t) -> TokenShard {
         throw FuzzFinding("a shard is made again");
       });
   if (store.num_rows() != shard.ends.size()) {

@@ -1,17 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The shards that the dataset `chat` keeps its tokens in.
+#define XXH_INLINE_ALL
 #include "host/log/log.hpp"
 
 #include <ATen/ATen.h>
 
+#include <cstring>
 #include <fstream>
 #include <iterator>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
+#include <xxhash.h>
 
 #include "tests/plugins/opened_chat.hpp"
+#include "tests/support/read_files.hpp"
 
 namespace tenon {
 namespace {
@@ -51,7 +55,53 @@ void flip_byte(const fs::path& file, std::streamoff at) {
   stream.put(static_cast<char>(byte ^ 1));
 }
 
+// Replaces the rows of the only shard by those with these tokens, with the right checksum. The high
+// bit marks a label.
+void write_rows(const CachedChat& chat, const std::vector<std::vector<uint32_t>>& rows) {
+  const fs::path file = chat.only_set() / "shard-00000.bin";
+  std::string bytes = file_text(file);
+  constexpr size_t kCounts = 4 * 16;  // four counts of no samples
+  constexpr size_t kHeader = 48;
+  constexpr size_t kNumRows = 24;  // offset of the numbers of rows and tokens in the header
+  bytes.resize(kHeader + kCounts);
+  const auto append = [&bytes](const auto& value) {
+    bytes.append(reinterpret_cast<const char*>(&value), sizeof(value));
+  };
+  uint64_t numbers[2] = {rows.size(), 0};
+  for (const auto& row : rows) {
+    numbers[1] += row.size();
+    append(numbers[1]);
+  }
+  for (const auto& row : rows) {
+    for (const uint32_t token : row) {
+      append(token);
+    }
+  }
+  std::memcpy(bytes.data() + kNumRows, numbers, sizeof(numbers));
+  append(XXH3_64bits(bytes.data(), bytes.size()));
+  std::ofstream(file, std::ios::binary | std::ios::trunc) << bytes;
+}
+
 }  // namespace
+
+TEST_CASE("a shard whose rows are impossible is refused, whatever its checksum says", "[chat]") {
+  constexpr uint32_t kLabel = uint32_t{1} << 31;
+  const std::vector<uint32_t> good = {1, 2 | kLabel};
+  const CachedChat chat;
+  open_chat(chat.options());
+  write_rows(chat, {good, {3, 4 | kLabel, 5 | kLabel}});
+  CHECK(open_chat(chat.options()).size() == 2);
+  const std::pair<std::vector<uint32_t>, const char*> cases[] = {
+      {{}, "row 1 has 0 tokens (expected at least 2)"},
+      {{1 | kLabel}, "row 1 has 1 tokens (expected at least 2)"},
+      {{1 | kLabel, 2}, "row 1 has no label"},
+      {{1, 1000000 | kLabel}, "it has the id 1000000 (expected ids below "}};
+  for (const auto& [row, why] : cases) {
+    write_rows(chat, {good, row});
+    CHECK_THROWS_WITH(open_chat(chat.options()),
+                      contains_text("chat.bad_shard") && contains_text(why));
+  }
+}
 
 TEST_CASE("encoded chats are kept in a folder and read from there", "[chat]") {
   const CachedChat chat;

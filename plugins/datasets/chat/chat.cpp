@@ -9,8 +9,10 @@
 #define XXH_INLINE_ALL
 #include <tenon/cpp/dataset.hpp>
 #include <tenon/cpp/plugin.hpp>
+#include <tenon/cpp/source_files.hpp>
 
 #include <algorithm>
+#include <cstdio>
 #include <ctime>
 #include <filesystem>
 #include <fstream>
@@ -47,7 +49,7 @@ struct ShardPlan {
   SampleRange samples;
 };
 
-class Chat : public MapDataset {
+class Chat : public MapDataset, public SourceFiles {
  public:
   static constexpr const char* kType = "chat";
   static constexpr const char* kSummary =
@@ -169,6 +171,9 @@ class Chat : public MapDataset {
     }
     encoder_.emplace(own_host_, tokenizer_, options_, template_text);
     store_.emplace(make_store());
+    for (size_t i = hashes_.size(); i < files_.size(); ++i) {  // without a cache folder
+      hash_file(*files_[i], nullptr);
+    }
     report();
     for (const std::unique_ptr<ChatFile>& file : files_) {
       file->forget();
@@ -183,6 +188,18 @@ class Chat : public MapDataset {
     if (is_paired_) {
       position_ids_ = info.field("position_ids", {"B", "T"}, TENON_I64);
       segment_ids_ = info.field("segment_ids", {"B", "T"}, TENON_I64);
+    }
+  }
+
+  const void* extension(const char* id) override { return SourceFilesCalls<Chat>::find(id); }
+  void list_files(const tenon_window*, SourceFileList& files) override {
+    for (size_t i = 0; i < files_.size(); ++i) {
+      files.add(files_[i]->path(), hashes_[i]);
+    }
+    for (const std::optional<std::string>& file : {options_.chat_template, options_.tools}) {
+      if (file) {
+        files.add(*file);
+      }
     }
   }
 
@@ -365,7 +382,12 @@ class Chat : public MapDataset {
         return TokenStore::in_memory(source);
       }
     }
-    return TokenStore::in_folder(own_host_, folder, key(), source);
+    return TokenStore::in_folder(
+        own_host_,
+        folder,
+        key(),
+        {.rows_of_sample = rows_per_sample(), .vocab_size = tokenizer_.describe().vocab_size},
+        source);
   }
 
   // A folder of the cache keeps the date of its first day, so that a resumed run has its tokens.
@@ -418,12 +440,34 @@ class Chat : public MapDataset {
                        "]"));
   }
 
+  struct FreeHash {
+    void operator()(XXH3_state_t* state) const { XXH3_freeState(state); }
+  };
+  using HashState = std::unique_ptr<XXH3_state_t, FreeHash>;
+
+  // Adds the hash of a file to `hashes_`, and its bytes to another hash unless that is null.
+  void hash_file(const ChatFile& file, XXH3_state_t* other) {
+    const HashState own(XXH3_createState());
+    XXH3_128bits_reset(own.get());
+    file.read_bytes([&](std::string_view bytes) {
+      XXH3_128bits_update(own.get(), bytes.data(), bytes.size());
+      if (other != nullptr) {
+        XXH3_128bits_update(other, bytes.data(), bytes.size());
+      }
+    });
+    const XXH128_hash_t hash = XXH3_128bits_digest(own.get());
+    char text[33];
+    std::snprintf(text,
+                  sizeof(text),
+                  "%016llx%016llx",
+                  static_cast<unsigned long long>(hash.high64),
+                  static_cast<unsigned long long>(hash.low64));
+    hashes_.emplace_back(text);
+  }
+
   // Everything that decides the tokens.
-  ShardKey key() const {
-    struct Free {
-      void operator()(XXH3_state_t* state) const { XXH3_freeState(state); }
-    };
-    const std::unique_ptr<XXH3_state_t, Free> state(XXH3_createState());
+  ShardKey key() {
+    const HashState state(XXH3_createState());
     XXH3_128bits_reset(state.get());
     const auto add = [&](std::string_view text) {
       const uint64_t size = text.size();
@@ -434,9 +478,7 @@ class Chat : public MapDataset {
     for (size_t i = 0; i < files_.size(); ++i) {
       const uint64_t size = files_[i]->num_bytes();
       XXH3_128bits_update(state.get(), &size, sizeof(size));
-      files_[i]->read_bytes([&](std::string_view bytes) {
-        XXH3_128bits_update(state.get(), bytes.data(), bytes.size());
-      });
+      hash_file(*files_[i], state.get());
       add(format_name(formats_[i]));
     }
     add(encoder_->template_text());
@@ -551,6 +593,7 @@ class Chat : public MapDataset {
   Json tools_;
   std::vector<std::unique_ptr<ChatFile>> files_;
   std::vector<ChatFormat> formats_;  // of files
+  std::vector<std::string> hashes_;  // of files: XXH128 of all bytes
   std::vector<ShardPlan> plan_;
   ShardProblems problems_;
   bool is_paired_ = false;

@@ -2,6 +2,7 @@
 #include "token_shard.hpp"
 
 #define XXH_INLINE_ALL
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -73,6 +74,28 @@ class Descriptor {
  private:
   int fd_;
 };
+
+// Returns what is wrong with the rows of a shard, also if its checksum is right; "" if nothing is.
+std::string problem_of_rows(const TokenShard& shard) {
+  const auto num_tokens = static_cast<int64_t>(shard.tokens.size());
+  int64_t before = 0;
+  for (size_t row = 0; row < shard.ends.size(); ++row) {
+    const int64_t end = shard.ends[row];
+    if (end < before || end > num_tokens) {
+      return concat(
+          "row ", row, " ends at token ", end, ", before its start or after the last one");
+    }
+    if (end - before < 2) {
+      return concat("row ", row, " has ", end - before, " tokens (expected at least 2)");
+    }
+    const auto is_label = [](MarkedToken token) { return (token & kTrained) != 0; };
+    if (std::none_of(shard.tokens.begin() + before + 1, shard.tokens.begin() + end, is_label)) {
+      return concat("row ", row, " has no label");
+    }
+    before = end;
+  }
+  return before == num_tokens ? "" : "its rows do not end with its tokens";
+}
 
 [[noreturn]] void fail_write(const std::string& path) {
   const int reason = errno;
@@ -220,19 +243,8 @@ std::optional<TokenShard> read_shard(const std::string& path,
   shard.bytes.resize(has_bytes ? header.num_tokens : 0);
   take(bytes, at, shard.tokens.data(), shard.tokens.size() * sizeof(MarkedToken));
   take(bytes, at, shard.bytes.data(), shard.bytes.size() * sizeof(uint32_t));
-  int64_t before = 0;
-  for (const int64_t end : shard.ends) {
-    if (end < before) {
-      why = "its rows are not in order";
-      return std::nullopt;
-    }
-    before = end;
-  }
-  if (before != static_cast<int64_t>(shard.tokens.size())) {
-    why = "its rows do not end with its tokens";
-    return std::nullopt;
-  }
-  return shard;
+  why = problem_of_rows(shard);
+  return why.empty() ? std::optional(std::move(shard)) : std::nullopt;
 }
 
 }  // namespace tenon

@@ -108,6 +108,7 @@ using ShardKey = std::array<uint64_t, 2>;
 void write_shard(const std::string& path, const ShardKey& key, const TokenShard& shard);
 
 // Reads a shard; nothing if the file does not exist, or `why` if it is not a whole shard of `key`.
+// Each row of a shard has at least two tokens, and a label among those after the first.
 std::optional<TokenShard> read_shard(const std::string& path,
                                      const ShardKey& key,
                                      std::string& why);

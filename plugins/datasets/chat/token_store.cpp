@@ -120,6 +120,25 @@ class FileLock {
   bool is_held_ = false;
 };
 
+// Returns the rule that a shard breaks; "" if there is none. A shard with another number of rows
+// would pair the rows of later shards wrongly.
+std::string broken_rule(const TokenShard& shard, const ShardRules& rules) {
+  if (shard.ends.size() % rules.rows_of_sample != 0) {
+    return concat(
+        "it has ", shard.ends.size(), " rows (expected a multiple of ", rules.rows_of_sample, ")");
+  }
+  for (const MarkedToken token : shard.tokens) {
+    if (static_cast<int64_t>(token & ~kTrained) >= rules.vocab_size) {
+      return concat("it has the id ",
+                    token & ~kTrained,
+                    " (expected ids below ",
+                    rules.vocab_size,
+                    ", the size of the vocabulary)");
+    }
+  }
+  return {};
+}
+
 void build(const Host& host,
            const std::string& folder,
            const std::string& building,
@@ -175,6 +194,7 @@ TokenStore TokenStore::in_memory(const ShardSource& source) {
 TokenStore TokenStore::in_folder(const Host& host,
                                  const std::string& folder,
                                  const ShardKey& key,
+                                 const ShardRules& rules,
                                  const ShardSource& source) {
   const std::string own = folder + "/" + name_of(key);
   std::error_code ignored;
@@ -193,7 +213,10 @@ TokenStore TokenStore::in_folder(const Host& host,
     auto file = std::make_unique<StableFile>(path, "chat");
     std::string why;
     std::optional<TokenShard> shard = read_shard(path, key, why);
-    if (!shard) {
+    if (shard) {
+      why = broken_rule(*shard, rules);
+    }
+    if (!shard || !why.empty()) {
       TENON_FAIL(TENON_DATA_LOSS,
                  "chat.bad_shard",
                  path,

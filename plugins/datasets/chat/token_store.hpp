@@ -21,6 +21,12 @@
 
 namespace tenon {
 
+// What holds for the shards of a data set, besides their key.
+struct ShardRules {
+  size_t rows_of_sample = 1;
+  int64_t vocab_size = 0;  // ids are below it
+};
+
 // Returns shard number i. It is called in ascending order, by one thread.
 using MakeShard = std::function<TokenShard(size_t i)>;
 
@@ -45,6 +51,7 @@ class TokenStore {
   static TokenStore in_folder(const Host& host,
                               const std::string& folder,
                               const ShardKey& key,
+                              const ShardRules& rules,
                               const ShardSource& source);
 
   size_t num_rows() const { return num_rows_; }
