@@ -7,6 +7,7 @@
 #include "host/error/error.hpp"
 #include "host/error/status.hpp"
 #include "host/tensor/handle.hpp"
+#include "host/text/formatted.hpp"
 
 #include <ATen/Functions.h>
 
@@ -71,11 +72,23 @@ void StoredSource::read(const Window* window,
   BatchBuilder builder(source_, static_cast<int64_t>(indices.size()));
   source_.read(window, indices, builder.writer());
   const Batch batch = builder.finish();
+  const int64_t* const lengths =
+      batch.lengths.defined() ? batch.lengths.const_data_ptr<int64_t>() : nullptr;
   std::vector<at::Tensor> fields = batch.fields;
   for (const std::shared_ptr<const SampleValues>& values : values_) {
     const at::Tensor field_BT = at::zeros(batch.fields[like_].sizes(), dtype_);
     for (size_t b = 0; values != nullptr && b < indices.size(); ++b) {
-      values->read(indices[b], field_BT.select(0, static_cast<int64_t>(b)));
+      const int64_t num_values =
+          values->read(indices[b], field_BT.select(0, static_cast<int64_t>(b)));
+      if (lengths != nullptr && num_values != lengths[b]) {
+        throw Error("outputs.corrupt",
+                    formatted("{}: sample {} has {} stored values (expected {}, its length); "
+                              "remove the folder of the values to compute them again",
+                              source_.name(),
+                              indices[b],
+                              num_values,
+                              lengths[b]));
+      }
     }
     fields.push_back(field_BT);
   }

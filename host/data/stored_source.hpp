@@ -25,12 +25,12 @@ class SampleValues {
  public:
   virtual ~SampleValues() = default;
   // Copies the values of a sample to the start of `row`; the rest of the row stays as it is. Values
-  // beyond the row belong to padding.
+  // beyond the row belong to padding. Returns how many values the sample has.
   //
   // Shapes   row [T]
   // Errors   those of the file
   // Threads  [any]
-  virtual void read(int64_t sample, const at::Tensor& row) const = 0;
+  virtual int64_t read(int64_t sample, const at::Tensor& row) const = 0;
 };
 
 class StoredSource final : public OuterSource {
@@ -45,6 +45,7 @@ class StoredSource final : public OuterSource {
   // Sets the values of an additional field. Without them, all are 0.
   void set_values(const std::string& field, std::shared_ptr<const SampleValues> values);
 
+  // Errors   also outputs.corrupt for a sample with another number of values than its length
   void read(const Window* window,
             std::span<const int64_t> indices,
             tenon_batch_writer& writer) override;

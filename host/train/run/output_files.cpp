@@ -43,10 +43,14 @@ std::span<const std::byte> text_bytes(std::string_view text) {
   return std::as_bytes(std::span(text));
 }
 
-uint64_t checksum_of(std::string_view text) {
+uint64_t checksum_of(std::span<const std::byte> bytes) {
   Checksum sum;
-  sum.add(text_bytes(text));
+  sum.add(bytes);
   return sum.value();
+}
+
+uint64_t checksum_of(std::string_view text) {
+  return checksum_of(text_bytes(text));
 }
 
 void append_bytes(std::string& out, const void* data, size_t size) {
@@ -64,6 +68,7 @@ struct OpenedValues {
   OpenFile file;
   std::string path;
   std::vector<uint64_t> ends;  // by sample, in values
+  std::vector<uint64_t> sums;  // by sample: XXH3-64 of its values
   uint64_t offset = 0;         // of the values
 };
 
@@ -74,6 +79,19 @@ struct ExpectedFile {
   int64_t last;
   size_t value_bytes;
 };
+
+// The checksum of each sample's values.
+std::vector<uint64_t> sums_of(std::string_view values,
+                              const std::vector<uint64_t>& ends,
+                              size_t value_bytes) {
+  std::vector<uint64_t> sums;
+  uint64_t begin = 0;
+  for (const uint64_t end : ends) {
+    sums.push_back(checksum_of(values.substr(begin * value_bytes, (end - begin) * value_bytes)));
+    begin = end;
+  }
+  return sums;
+}
 
 // Opens a file; nothing, with the reason, if it is missing or is not the expected one.
 std::optional<OpenedValues> open_values(const std::string& path,
@@ -123,6 +141,8 @@ std::optional<OpenedValues> open_values(const std::string& path,
     why = "its samples do not end with its values";
     return std::nullopt;
   }
+  opened.sums =
+      sums_of(std::string_view(text).substr(opened.offset), opened.ends, expected.value_bytes);
   RegularFile file = open_regular_file(path);
   if (!file.problem.empty()) {
     why = file.problem;
@@ -138,23 +158,31 @@ class FileValues final : public SampleValues {
   FileValues(std::vector<OpenedValues> files, size_t value_bytes)
       : files_(std::move(files)), value_bytes_(value_bytes) {}
 
-  void read(int64_t sample, const at::Tensor& row) const override {
+  int64_t read(int64_t sample, const at::Tensor& row) const override {
     const OpenedValues& opened = files_.at(static_cast<size_t>(sample / kSamplesOfFile));
     const auto i = static_cast<size_t>(sample % kSamplesOfFile);
     const uint64_t begin = i == 0 ? 0 : opened.ends.at(i - 1);
-    const size_t n =
-        std::min(static_cast<size_t>(opened.ends.at(i) - begin), static_cast<size_t>(row.numel()));
+    const auto n = static_cast<size_t>(opened.ends.at(i) - begin);
+    std::vector<std::byte> values(n * value_bytes_);
     size_t num_read = 0;
     const std::string problem =
-        read_at(opened.file,
-                opened.offset + begin * value_bytes_,
-                std::span(static_cast<std::byte*>(row.mutable_data_ptr()), n * value_bytes_),
-                num_read);
-    if (!problem.empty() || num_read != n * value_bytes_) {
+        read_at(opened.file, opened.offset + begin * value_bytes_, values, num_read);
+    const auto fail = [&](const std::string& why) {
       throw Error("outputs.corrupt",
                   opened.path + ": cannot read the values of sample " + formatted("{}", sample) +
-                      ": " + (problem.empty() ? "the file is truncated" : problem));
+                      ": " + why);
+    };
+    if (!problem.empty() || num_read != values.size()) {
+      fail(problem.empty() ? "the file is truncated" : problem);
     }
+    if (checksum_of(values) != opened.sums.at(i)) {
+      fail("the file changed after the run opened it; do not change it while a run reads it");
+    }
+    const size_t num_copied = std::min(n, static_cast<size_t>(row.numel())) * value_bytes_;
+    std::ranges::copy_n(values.begin(),
+                        static_cast<std::ptrdiff_t>(num_copied),
+                        static_cast<std::byte*>(row.mutable_data_ptr()));
+    return static_cast<int64_t>(n);
   }
 
  private:

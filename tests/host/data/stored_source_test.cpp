@@ -33,9 +33,10 @@ class RowSource final : public FakeSource {
 // Two values for each sample: 10 times its number, and one more.
 class TenFold final : public SampleValues {
  public:
-  void read(int64_t sample, const at::Tensor& row) const override {
+  int64_t read(int64_t sample, const at::Tensor& row) const override {
     row[0].fill_(10.0 * static_cast<double>(sample));
     row[1].fill_(10.0 * static_cast<double>(sample) + 1);
+    return 2;
   }
 };
 

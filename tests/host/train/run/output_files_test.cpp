@@ -68,6 +68,27 @@ TEST_CASE("stored outputs are read by sample, in either dtype", "[train]") {
   }
 }
 
+TEST_CASE("stored outputs that change while they are read are reported", "[train]") {
+  const ScratchFolder folder;
+  const OutputFiles files(folder.path().string(), kOutputKey, at::kFloat, 7);
+  write_outputs(files);
+  const std::string path = files.folder() + "/values-000000.bin";
+  const auto values = files.open();
+  const auto time = fs::last_write_time(path);
+  const at::Tensor row = at::zeros({3}, at::kFloat);
+  CHECK(values->read(5, row) == 3);
+  {
+    std::fstream bytes(path, std::ios::in | std::ios::out | std::ios::binary);
+    bytes.seekp(-12, std::ios::end);  // the last value, of sample 6
+    bytes.put('\x7f');
+  }
+  fs::last_write_time(path, time);  // the size and the time are those of before
+  CHECK(values->read(5, row) == 3);
+  CHECK_THROWS_WITH(values->read(6, row),
+                    contains_text("[outputs.corrupt] " + path) &&
+                        contains_text("sample 6: the file changed after the run opened it"));
+}
+
 TEST_CASE("only missing and corrupt files of outputs are made again", "[train]") {
   const ScratchFolder folder;
   const OutputFiles files(folder.path().string(), kOutputKey, at::kFloat, 3 * kSamplesOfFile);
