@@ -3,6 +3,7 @@
 
 #include "host/cli/shell_text.hpp"
 #include "host/cli/usage_error.hpp"
+#include "host/error/utf8.hpp"
 #include "host/text/formatted.hpp"
 
 #include <boost/program_options/cmdline.hpp>
@@ -132,9 +133,32 @@ void check_values(Known known,
   }
 }
 
+// Rejects values that no JSON text can contain: recipes, summaries and checkpoints have paths.
+void check_utf8(Known known, const std::vector<std::string>& arguments) {
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const std::string& word = arguments[i];
+    const std::size_t at = invalid_utf8_at(word);
+    if (at == std::string::npos) {
+      continue;
+    }
+    std::string name = "an argument";
+    std::size_t begin = 0;  // of the value
+    const std::size_t equals = word.find('=');
+    if (is_option(known, word) && equals < at) {
+      name = word.substr(0, equals);
+      begin = equals + 1;
+    } else if (i > 0 && is_option(known, arguments[i - 1]) &&
+               arguments[i - 1].find('=') == std::string::npos) {
+      name = arguments[i - 1];
+    }
+    fail_usage(name + " " + not_utf8_text(std::string_view(word).substr(begin)));
+  }
+}
+
 }  // namespace
 
 GivenOptions::GivenOptions(const std::vector<std::string>& arguments, Known known) {
+  check_utf8(known, arguments);
   for (const po::option& given : split(known, arguments)) {
     if (given.string_key.empty()) {
       const std::string word = given.value.empty() ? "" : given.value.front();

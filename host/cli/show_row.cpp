@@ -37,7 +37,7 @@ std::string json_text(const ShownRow& row, const std::vector<RowColumn>& columns
       json["columns"][column.name] = column.numbers.front();
     }
   }
-  return json.dump() + "\n";
+  return json.dump(-1, ' ', false, decltype(json)::error_handler_t::replace) + "\n";
 }
 
 }  // namespace

@@ -2,9 +2,12 @@
 #include "host/cli/usage_error.hpp"
 
 #include "host/error/error.hpp"
+#include "host/error/utf8.hpp"
+#include "host/text/formatted.hpp"
 #include "host/text/nearest_name.hpp"
 
 #include <charconv>
+#include <cstdio>
 #include <system_error>
 
 namespace tenon {
@@ -61,6 +64,18 @@ std::int64_t read_whole(std::string_view option,
     fail_value(option, text, expected);
   }
   return number;
+}
+
+std::string not_utf8_text(std::string_view value) {
+  char byte[8];
+  const std::size_t at = invalid_utf8_at(value);
+  std::snprintf(byte, sizeof(byte), "0x%02x", static_cast<unsigned char>(value[at]));
+  return formatted(
+      "is not valid UTF-8: byte {} of {} is {}; rename the file or folder, or use "
+      "another path",
+      at + 1,
+      in_quotes(as_utf8(std::string(value))),
+      std::string_view(byte));
 }
 
 }  // namespace tenon

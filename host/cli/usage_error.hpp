@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Reports errors of the command line, and parses numbers in its options.
-// Errors   usage.bad_option; hint_of() and in_quotes() do not fail
+// Errors   usage.bad_option; hint_of(), in_quotes() and not_utf8_text() do not fail
 // Threads  any
 #pragma once
 
@@ -30,6 +30,9 @@ std::string hint_of(std::string_view written,
                     const std::string& otherwise);
 
 std::string in_quotes(std::string_view text);
+
+// Says where a text is not UTF-8, which it must not be: "is not valid UTF-8: byte 4 of ...".
+std::string not_utf8_text(std::string_view value);
 
 // Parses an integer from `least` to `most`. `expected` is for the message.
 std::int64_t read_whole(std::string_view option,

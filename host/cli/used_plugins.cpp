@@ -3,6 +3,8 @@
 
 #include "host/cli/plugin_folders.hpp"
 #include "host/cli/service_table.hpp"
+#include "host/cli/usage_error.hpp"
+#include "host/error/utf8.hpp"
 #include "host/plugin/write_access.hpp"
 
 #include <cstdlib>
@@ -47,8 +49,11 @@ std::filesystem::path own_program() {
 
 std::vector<PluginFolder> plugin_folders_of(const CommandLine& line) {
   const char* const variable = std::getenv("TENON_PLUGIN_PATH");
-  return choose_plugin_folders(
-      line.plugin_dirs, variable != nullptr ? variable : "", own_program());
+  const std::string path = variable != nullptr ? variable : "";
+  if (!is_utf8(path)) {
+    fail_usage("TENON_PLUGIN_PATH " + not_utf8_text(path));
+  }
+  return choose_plugin_folders(line.plugin_dirs, path, own_program());
 }
 
 ScanRules scan_rules(const CommandLine& line, const std::string& recipe_trust) {

@@ -39,15 +39,19 @@ std::size_t utf8_size(std::string_view text) noexcept {
   return size;
 }
 
-bool is_utf8(std::string_view text) noexcept {
-  while (!text.empty()) {
-    const std::size_t size = utf8_size(text);
+std::size_t invalid_utf8_at(std::string_view text) noexcept {
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t size = utf8_size(text.substr(at));
     if (size == 0) {
-      return false;
+      return at;
     }
-    text.remove_prefix(size);
+    at += size;
   }
-  return true;
+  return std::string_view::npos;
+}
+
+bool is_utf8(std::string_view text) noexcept {
+  return invalid_utf8_at(text) == std::string_view::npos;
 }
 
 std::string as_utf8(std::string text) {

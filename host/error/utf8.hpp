@@ -16,6 +16,10 @@ namespace tenon {
 // Source   Unicode Standard 15.0, table 3-7: no overlong forms, no surrogates
 std::size_t utf8_size(std::string_view text) noexcept;
 
+// Returns the index of the first byte that does not belong to a valid character; npos if there is
+// none.
+std::size_t invalid_utf8_at(std::string_view text) noexcept;
+
 // True if `text` is valid UTF-8.
 bool is_utf8(std::string_view text) noexcept;
 

@@ -242,7 +242,8 @@ std::string summary_json(const RunReport& report, const Outcome& outcome) {
   summary["parameters"] = report.num_parameters;
   summary["parameters_hash"] = or_null(outcome.parameters_hash);
   put_setting(summary, report, outcome);
-  return summary.dump(2) + "\n";
+  // Paths of files that the system names, such as the current folder, may have any bytes.
+  return summary.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace tenon

@@ -14,6 +14,20 @@ TEST_CASE("a value may begin with a dash where no option has that name", "[cli]"
   CHECK(parse_command_line({"--recipe", "-", "--set", "-x=1"}).sets == Words{"-x=1"});
 }
 
+TEST_CASE("a value that is not UTF-8 is refused with its option and byte", "[cli]") {
+  CHECK(usage_failure({"--recipe", "a.json", "--run-dir", "caf\xe9"}) ==
+        "usage.bad_option: --run-dir is not valid UTF-8: byte 4 of \"caf\xef\xbf\xbd\" is 0xe9; "
+        "rename the file or folder, or use another path");
+  CHECK_THAT(usage_failure({"--plugin-dir=\xff", "--recipe", "a.json"}),
+             contains_text("--plugin-dir is not valid UTF-8: byte 1 of"));
+  CHECK_THAT(usage_failure({"--recipe", "a\xc0\xaf.json"}), contains_text("--recipe is not valid"));
+  CHECK_THAT(
+      usage_failure({"--recipe", "a", "--set", "data.train.options.files=[\"\xed\xa0\x80\"]"}),
+      contains_text("--set is not valid UTF-8: byte 27 of"));
+  CHECK_THAT(usage_failure({"\xe9"}), contains_text("an argument is not valid UTF-8"));
+  CHECK(parse_command_line({"--recipe", "caf\xc3\xa9"}).recipe == "caf\xc3\xa9");
+}
+
 TEST_CASE("an option does not take the next one for its value", "[cli]") {
   CHECK_THAT(usage_failure({"--recipe", "--validate"}), contains_text("--recipe needs a value"));
   CHECK_THAT(usage_failure({"--set", "--recipe=a"}), contains_text("--set needs a value"));
