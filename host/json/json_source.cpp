@@ -155,6 +155,81 @@ std::string cleaned(std::string message) {
   return message;
 }
 
+// "model:" or "steps: 3", as a line of YAML begins.
+bool is_line_of_yaml(std::string_view line) {
+  if (line.starts_with("---") || line.starts_with("%YAML")) {
+    return true;
+  }
+  const std::size_t end =
+      line.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.");
+  return end != 0 && end != std::string_view::npos && line[end] == ':' &&
+         (end + 1 == line.size() || line[end + 1] == ' ' || line[end + 1] == '\r');
+}
+
+// True if the first line that is neither empty nor a comment of YAML is one of YAML.
+bool is_yaml(std::string_view text) {
+  while (!text.empty() && (text[0] == '#' || text[0] == '\n' || text[0] == '\r')) {
+    text.remove_prefix(std::min(text.find('\n'), text.size() - 1) + 1);
+  }
+  return is_line_of_yaml(text.substr(0, text.find('\n')));
+}
+
+// Recognizes texts that are no JSON as a whole, or that a word processor changed. Returns what they
+// are and what to do; "" if nothing is known. `at` is the place of the first error.
+std::string other_kind(std::string_view text, std::size_t at) {
+  const auto begins = [text](std::string_view bytes) { return text.starts_with(bytes); };
+  using namespace std::string_view_literals;
+  if (begins("\xff\xfe") || begins("\xfe\xff") || begins("{\0"sv) || begins("\0{"sv)) {
+    return "the file is UTF-16; save it as UTF-8";
+  }
+  if (begins("\x1f\x8b") || begins("PK\3\4") || begins("\x28\xb5\x2f\xfd")) {
+    return "the file is compressed; unpack it";
+  }
+  if (begins("PAR1") || begins("\x89HDF") || begins("\x7f\x45LF")) {
+    return "the file is binary; name the recipe";
+  }
+  constexpr std::pair<std::string_view, std::string_view> kTypographic[] = {{"\xe2\x80\x9c", "\""},
+                                                                            {"\xe2\x80\x9d", "\""},
+                                                                            {"\xe2\x80\x9e", "\""},
+                                                                            {"\xe2\x80\x98", "'"},
+                                                                            {"\xe2\x80\x99", "'"},
+                                                                            {"\xc2\xab", "\""},
+                                                                            {"\xc2\xbb", "\""}};
+  // The parser may be within the character.
+  for (std::size_t from = at < 2 ? 0 : at - 2; from <= at && from < text.size(); ++from) {
+    for (const auto& [quote, plain] : kTypographic) {
+      if (text.substr(from).starts_with(quote)) {
+        return "typographic quotes; write the plain quote \"";
+      }
+    }
+    for (const std::string_view space : {"\xc2\xa0", "\xe2\x80\x8b", "\xe3\x80\x80"}) {
+      if (text.substr(from).starts_with(space)) {
+        return "an invisible character that is no space of JSON; write a plain space";
+      }
+    }
+  }
+  const std::size_t first = text.find_first_not_of(" \t\r\n\xef\xbb\xbf");
+  if (first == at && is_yaml(text.substr(at))) {
+    return "the file is YAML; write the recipe as JSON";
+  }
+  if (at < text.size() && text[at] == '#') {
+    return "a comment begins with //, or is between /* and */";
+  }
+  if (at < text.size() && text[at] == '\'') {
+    return "strings have double quotes in JSON";
+  }
+  if (first == at && at < text.size()) {
+    const std::string_view line = text.substr(at, text.find('\n', at) - at);
+    if (line.find(" = ") != std::string_view::npos) {
+      return "the file is TOML or of another language; write the recipe as JSON";
+    }
+    if (line.starts_with("<")) {
+      return "the file is XML or HTML; write the recipe as JSON";
+    }
+  }
+  return {};
+}
+
 // Builds the value and records places. It may throw through the parser, which has no state to clean
 // up.
 class Builder final : public JsonBuilder {
@@ -189,6 +264,9 @@ class Builder final : public JsonBuilder {
       fail("recipe.syntax",
            *comma,
            std::string("trailing comma: JSON has no comma before '") + text_[at] + "'; remove it");
+    }
+    if (const std::string kind = other_kind(text_, at); !kind.empty()) {
+      fail("recipe.syntax", at, "not JSON: " + kind);
     }
     fail("recipe.syntax",
          at,

@@ -341,11 +341,24 @@ void ComponentChecker::make_absolute(json& text, const std::string& pointer) {
                                            ? std::filesystem::current_path(failure)
                                            : std::filesystem::absolute(folder_, failure);
   std::string absolute = (folder / path).lexically_normal().string();
+  // A shell expands ~ at the start of a word only, and not in a recipe.
+  if (const bool is_home = path == "~" || path.starts_with("~/");
+      is_home && !std::filesystem::exists(folder / "~", failure)) {
+    problems_.push_back({.id = "recipe.bad_value",
+                         .place = places_.at(pointer),
+                         .pointer = pointer,
+                         .what = "~ does not stand for the home folder here",
+                         .expected = "a path, for example \"${ENV:HOME}" + path.substr(1) + "\"",
+                         .found = brief_value(text)});
+    return;
+  }
   if (!is_utf8(absolute)) {
     problems_.push_back({.id = "recipe.not_utf8",
                          .place = places_.at(pointer),
                          .pointer = pointer,
-                         .what = "the path's folder has a name that is not UTF-8",
+                         .what = formatted("the folder in which the path starts has a name that is "
+                                           "not UTF-8 (byte {})",
+                                           invalid_utf8_at(absolute) + 1),
                          .found = brief_value(text)});
     return;
   }

@@ -103,6 +103,32 @@ TEST_CASE("a syntax error shows line, column and a marker", "[recipe]") {
   CHECK_THAT(failure_of("/* open"), contains_text("[recipe.syntax] a.json:1:"));
 }
 
+TEST_CASE("files that are no JSON are recognized by their kind", "[recipe]") {
+  using namespace std::string_view_literals;
+  const std::pair<std::string_view, const char*> cases[] = {
+      {"model:\n  type: mlp\n", "not JSON: the file is YAML; write the recipe as JSON"},
+      {"# a run\n\nmodel:\n", "the file is YAML"},
+      {"---\nmodel: x\n", "the file is YAML"},
+      {"train.steps = 3\n", "the file is TOML"},
+      {"<html>", "the file is XML or HTML"},
+      {"\xff\xfe{\0}\0"sv, "the file is UTF-16; save it as UTF-8"},
+      {"\xfe\xff\0{"sv, "the file is UTF-16"},
+      {"\x1f\x8b\x08", "the file is compressed"},
+      {"PAR1", "the file is binary"},
+      {"{\xe2\x80\x9cname\xe2\x80\x9d: 1}", "typographic quotes"},
+      {"{\"name\": \xe2\x80\x98iris\xe2\x80\x99}", "typographic quotes"},
+      {"{\xc2\xa0\"name\": 1}", "an invisible character"},
+      {"{'name': 1}", "strings have double quotes in JSON"},
+      {"{\"a\": 1} # end", "a comment begins with //"}};
+  for (const auto& [text, expected] : cases) {
+    CAPTURE(expected);
+    CHECK_THAT(failure_of(text), contains_text("[recipe.syntax] a.json:1:"));
+    CHECK_THAT(failure_of(text), contains_text(expected));
+  }
+  CHECK_THAT(failure_of("{\"a\": \"\xe2\x80\x9cb\xe2\x80\x9d\"} x"),
+             contains_text("expected end of input"));
+}
+
 TEST_CASE("text that ends too early is an error at its end", "[recipe]") {
   CHECK(failure_of("") == "[recipe.syntax] a.json:1:1: not JSON: it is empty\n    1 | \n      | ^");
   CHECK_THAT(failure_of("{\n\"a\": [1,"), contains_text("a.json:2:9: not JSON: "));
