@@ -3,6 +3,7 @@
 
 #include "host/error/error.hpp"
 #include "host/io/durable_file.hpp"
+#include "host/io/export_place.hpp"
 #include "host/text/formatted.hpp"
 
 #include <ATen/core/Dict.h>
@@ -130,29 +131,25 @@ uint64_t write_torch_file(const std::string& path,
                           const std::vector<TorchTensor>& tensors,
                           const std::function<at::Tensor(size_t source)>& read) {
   namespace fs = std::filesystem;
-  const fs::path full = fs::absolute(path).lexically_normal();
+  make_folders(fs::absolute(path).lexically_normal().parent_path().string());
+  const ExportPlace place(path);
   std::error_code ignored;
-  if (fs::exists(full, ignored)) {
+  if (fs::exists(place.path(), ignored)) {
     throw Error("weights.exists",
-                full.string() + " is there already; name another place, or remove it");
+                place.path() + " already exists; pass another path, or remove it");
   }
-  const fs::path folder = full.parent_path();
-  make_folders(folder.string());
-  const std::string temporary = full.string() + ".tmp";
-  ::unlink(temporary.c_str());
-  DurableFile file = DurableFile::create(temporary);
+  DurableFile file = DurableFile::create(place.temporary());
   uint64_t bytes = 0;
   try {
     Archive archive(file);
     bytes = write_archive(archive, tensors, read);
     file.sync();
+    file.close();
+    place.publish_new_file();
   } catch (...) {
-    ::unlink(temporary.c_str());
+    ::unlink(place.temporary().c_str());
     throw;
   }
-  file.close();
-  rename_path(temporary, full.string());
-  sync_folder(folder.string());
   return bytes;
 }
 

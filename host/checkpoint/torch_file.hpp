@@ -25,7 +25,7 @@ struct TorchTensor {
 // Writes a dict of tensors by name, in the given order. Calls `read(source)` once per source, in
 // ascending order, to get the values. Returns the bytes of all values.
 //
-// Errors   weights.exists if the file exists; storage.io; those of `read`
+// Errors   weights.exists if the file exists; export.in_use; storage.io; those of `read`
 uint64_t write_torch_file(const std::string& path,
                           const std::vector<TorchTensor>& tensors,
                           const std::function<at::Tensor(size_t source)>& read);

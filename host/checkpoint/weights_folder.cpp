@@ -141,6 +141,29 @@ std::string list_of(const std::vector<std::string>& names) {
   return names.size() > kShown ? formatted("{} and {} more", text, names.size() - kShown) : text;
 }
 
+// The start of a file that Git LFS leaves in place of a file that it has not fetched.
+constexpr std::string_view kPointerStart = "version https://git-lfs";
+
+void refuse_pointer(const OpenFile& file, uint64_t size, const std::string& path) {
+  constexpr uint64_t kMostBytes = 1024;  // of a pointer
+  std::string start(kPointerStart.size(), '\0');
+  if (size < start.size() || size > kMostBytes) {
+    return;
+  }
+  read_bytes(file, path, 0, std::as_writable_bytes(std::span(start)));
+  if (start == kPointerStart) {
+    throw Error("weights.bad_folder",
+                path + " is a pointer of Git LFS, not the file; fetch it by: git lfs pull");
+  }
+}
+
+// Creates the folders above a path.
+const std::string& with_parent(const std::string& path) {
+  const fs::path full = fs::absolute(path).lexically_normal();
+  make_folders((full.has_filename() ? full : full.parent_path()).parent_path().string());
+  return path;
+}
+
 // The file of each tensor, from the text of kIndex in the folder `path`.
 std::map<std::string, std::string> index_of_weights(const std::string& text,
                                                     const std::string& path) {
@@ -157,35 +180,29 @@ std::map<std::string, std::string> index_of_weights(const std::string& text,
 
 }  // namespace
 
-NewFolder::NewFolder(const std::string& path) {
-  fs::path full = fs::absolute(path).lexically_normal();
-  if (!full.has_filename()) {
-    full = full.parent_path();
-  }
-  path_ = full.string();
+NewFolder::NewFolder(const std::string& path) : place_(with_parent(path)) {
+  const fs::path full = place_.path();
   std::error_code failed;
   if (fs::exists(full, failed) && !(fs::is_directory(full, failed) && fs::is_empty(full, failed))) {
-    throw Error(
-        "weights.exists",
-        path_ + " already exists and is not an empty folder; pass another path, or remove it");
+    throw Error("weights.exists",
+                place_.path() +
+                    " already exists and is not an empty folder; pass another path, or remove it");
   }
-  temporary_ = (full.parent_path() / ("." + full.filename().string() + ".tmp")).string();
-  fs::remove_all(temporary_, failed);
-  make_folders(temporary_);
+  make_folders(place_.temporary());
 }
 
 NewFolder::~NewFolder() {
   if (!is_finished_) {
     std::error_code ignored;
-    fs::remove_all(temporary_, ignored);
+    fs::remove_all(place_.temporary(), ignored);
   }
 }
 
 void NewFolder::finish() {
-  sync_folder(temporary_);
-  rename_path(temporary_, path_);
+  sync_folder(place_.temporary());
+  rename_path(place_.temporary(), place_.path());
   is_finished_ = true;
-  sync_folder(fs::path(path_).parent_path().string());
+  sync_folder(fs::path(place_.path()).parent_path().string());
 }
 
 WrittenWeights write_weights_files(const NewFile& create,
@@ -253,6 +270,40 @@ bool is_weights_folder(const std::string& path) {
                                        fs::exists(path + "/" + kAdapterFile, ignored);
 }
 
+std::string other_weights_in(const std::string& path) {
+  std::error_code error;
+  std::string pickle;
+  std::string other;
+  bool has_config = false;
+  for (fs::directory_iterator entry(path, error), end; !error && entry != end;
+       entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    const std::string extension = entry->path().extension().string();
+    has_config = has_config || name == "config.json" || name == "adapter_config.json";
+    if (extension == ".bin" || extension == ".pt" || extension == ".pth") {
+      pickle = pickle.empty() ? name : std::min(pickle, name);
+    } else if (extension == ".gguf" || extension == kSuffix) {
+      other = other.empty() ? name : std::min(other, name);
+    }
+  }
+  if (other.ends_with(kSuffix)) {
+    return path + " has " + other + ", but neither " + kOnlyFile + " nor " + kIndex +
+           "; pass the path of the file itself, or add the index";
+  }
+  if (!other.empty()) {
+    return path + " has its weights as " + other +
+           ", which is not supported; pass a folder with safetensors files";
+  }
+  if (!pickle.empty()) {
+    return path + " has its weights as " + pickle +
+           ", a pickle that could run code and is not read; write safetensors with transformers: "
+           "AutoModelForCausalLM.from_pretrained(FOLDER).save_pretrained(NEW)";
+  }
+  return has_config ? path + " has a configuration, and no weights: neither " + kOnlyFile +
+                          " nor " + kIndex + "; complete its download"
+                    : "";
+}
+
 WeightsFolder::WeightsFolder(std::string path) : path_(std::move(path)) {
   std::error_code ignored;
   if (path_.ends_with(kSuffix) && !fs::is_directory(path_, ignored)) {
@@ -301,16 +352,19 @@ void WeightsFolder::add_file(const std::string& name,
   const std::string path = path_ + "/" + name;
   RegularFile opened = open_regular_file(path);
   if (opened.is_missing) {
+    const std::string other = index == nullptr ? other_weights_in(path_) : "";
     throw Error("weights.bad_folder",
                 index != nullptr
                     ? path_ + ": the file " + name + ", which " + kIndex + " names, is missing"
-                    : path_ + " has neither " + kOnlyFile + " nor " + kIndex +
-                          "; pass a folder with safetensors files");
+                : !other.empty() ? other
+                                 : path_ + " has neither " + kOnlyFile + " nor " + kIndex +
+                                       "; pass a folder with safetensors files");
   }
   if (!opened.file.is_open()) {
     throw Error("storage.io", "cannot read " + path + ": " + opened.problem);
   }
   const auto file = std::make_shared<const OpenFile>(std::move(opened.file));
+  refuse_pointer(*file, opened.size, path);
   const SafetensorsContent content = read_safetensors_header(
       opened.size,
       [&](uint64_t offset, std::span<std::byte> out) { read_bytes(*file, path, offset, out); },

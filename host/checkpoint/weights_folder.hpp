@@ -10,6 +10,7 @@
 
 #include "host/checkpoint/checkpoint_store.hpp"
 #include "host/checkpoint/safetensors.hpp"
+#include "host/io/export_place.hpp"
 #include "host/tensor/state/tensor_source.hpp"
 
 #include <ATen/core/Tensor.h>
@@ -28,21 +29,21 @@ namespace tenon {
 // A folder that is written under a temporary name, next to its final path.
 class NewFolder {
  public:
-  // Errors  weights.exists if something other than an empty folder is at `path`; storage.io
+  // Errors  weights.exists if something other than an empty folder is at `path`; export.in_use if
+  //         another process writes to it; storage.io
   explicit NewFolder(const std::string& path);
   // Removes the folder if finish() did not succeed.
   ~NewFolder();
   NewFolder(const NewFolder&) = delete;
   NewFolder& operator=(const NewFolder&) = delete;
 
-  std::string file(const std::string& name) const { return temporary_ + "/" + name; }
+  std::string file(const std::string& name) const { return place_.temporary() + "/" + name; }
   // Moves the folder to its final path, durably. Its files must be synced.
   // Errors  storage.io
   void finish();
 
  private:
-  std::string path_;
-  std::string temporary_;
+  ExportPlace place_;
   bool is_finished_ = false;
 };
 
@@ -83,6 +84,10 @@ WrittenWeights write_weights_folder(const std::string& path,
 // True if `path` is a folder with model.safetensors, model.safetensors.index.json or
 // adapter_model.safetensors, or a file *.safetensors.
 bool is_weights_folder(const std::string& path);
+
+// Returns why a folder of another program has no weights that can be read, and what to do: "a has
+// its weights as pytorch_model.bin, ..."; "" for other folders.
+std::string other_weights_in(const std::string& path);
 
 class WeightsFolder {
  public:

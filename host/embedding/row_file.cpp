@@ -5,6 +5,7 @@
 #include "host/embedding/parquet_module.hpp"
 #include "host/error/error.hpp"
 #include "host/io/durable_file.hpp"
+#include "host/io/export_place.hpp"
 #include "host/text/formatted.hpp"
 
 #include <c10/util/BFloat16.h>
@@ -98,31 +99,34 @@ double number_at(uint32_t dtype, const char* at) {
 // A file that appears under its name only when it is complete, and then survives a power failure.
 class PartialFile {
  public:
-  explicit PartialFile(std::filesystem::path file)
-      : file_(std::move(file)), partial_(file_.string() + ".partial") {
-    std::error_code ignored;
-    std::filesystem::remove(partial_, ignored);  // also a symbolic link, which would be followed
+  // Errors  export.in_use if another process writes the file
+  explicit PartialFile(const std::filesystem::path& file) {
+    as_module_error([&] { place_.emplace(file.string()); });
   }
   ~PartialFile() {
     std::error_code ignored;
-    std::filesystem::remove(partial_, ignored);  // if it was not completed
+    std::filesystem::remove(path(), ignored);  // if it was not completed
   }
   PartialFile(const PartialFile&) = delete;
   PartialFile& operator=(const PartialFile&) = delete;
 
-  std::string path() const { return partial_.string(); }
-  // Throws errors of the disk like the module, to be converted by with_file().
+  const std::string& path() const { return place_->temporary(); }
   void complete() {
+    as_module_error([&] { publish_file(path(), place_->path()); });
+  }
+
+ private:
+  // Throws errors of the disk like the module, to be converted by with_file().
+  template <class Body>
+  static void as_module_error(Body body) {
     try {
-      publish_file(path(), file_.string());
+      body();
     } catch (const DiskError& error) {
       throw std::runtime_error(error.message());
     }
   }
 
- private:
-  std::filesystem::path file_;
-  std::filesystem::path partial_;
+  std::optional<ExportPlace> place_;
 };
 
 // A file of rows that is open for reading.

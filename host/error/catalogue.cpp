@@ -97,6 +97,7 @@ constexpr auto kErrors = std::to_array<ErrorEntry>({
     {"distributed.unreachable",
      ExitCode::kFailed,
      "rendezvous timed out: the master did not answer, or ranks are missing"},
+    {"export.in_use", ExitCode::kUsage, "another process writes to the path of an export"},
     {"generate.no_template",
      ExitCode::kRecipe,
      "a chat is to be generated, and the tokenizer has no chat template"},

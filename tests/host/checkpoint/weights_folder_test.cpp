@@ -93,7 +93,6 @@ TEST_CASE("a folder of weights holds what was written, in one file or several", 
 TEST_CASE("a folder of weights is there wholly or not at all", "[checkpoint]") {
   const ScratchFolder scratch;
   const std::string path = (scratch.path() / "out").string();
-  scratch.write(".out.tmp/left", "by one that was killed");
   const auto fail_late = [](size_t i) {
     if (i == 3) {
       throw Error("storage.io", "the disk is gone");
@@ -108,6 +107,54 @@ TEST_CASE("a folder of weights is there wholly or not at all", "[checkpoint]") {
   CHECK(names_in(path) == std::vector<std::string>{"model.safetensors"});
   CHECK_THROWS_WITH(write_weights_folder(path, kTensors, value_of, {}, 1000),
                     contains_text("[weights.exists]"));
+}
+
+TEST_CASE("an export removes nothing that it did not write", "[checkpoint]") {
+  const ScratchFolder scratch;
+  const std::string path = (scratch.path() / "out").string();
+  for (const char* const name : {".out.tmp/mine", ".out.partial", "out.pt.tmp", ".out.pt.tmp"}) {
+    scratch.write(name, "the user's");
+  }
+  write_weights_folder(path, kTensors, value_of, {}, 1000);
+  write_torch_file(path + ".pt",
+                   {{.name = "a", .dtype = at::kFloat, .shape = {2}, .source = 0}},
+                   [](size_t) { return at::zeros({2}); });
+  for (const char* const name : {".out.tmp/mine", ".out.partial", "out.pt.tmp", ".out.pt.tmp"}) {
+    CHECK(fs::exists(scratch.path() / name));
+  }
+  CHECK(names_in(scratch.path()).size() == 6);  // nothing else is left
+}
+
+TEST_CASE("a second export to a place is refused while the first one writes", "[checkpoint]") {
+  const ScratchFolder scratch;
+  const std::string path = (scratch.path() / "out").string();
+  const auto refused_meanwhile = [&](size_t i) {
+    CHECK_THROWS_WITH(write_weights_folder(path, kTensors, value_of, {}, 1000),
+                      contains_text("[export.in_use] " + path));
+    return value_of(i);
+  };
+  write_weights_folder(path, kTensors, refused_meanwhile, {}, 1000);
+  CHECK(names_in(scratch.path()) == std::vector<std::string>{"out"});
+}
+
+TEST_CASE("folders of other kinds are named", "[checkpoint]") {
+  const ScratchFolder scratch;
+  const auto said = [&](const std::string& name, const std::string& file, const std::string& text) {
+    scratch.write(name + "/" + file, text);
+    return failure_of((scratch.path() / name).string());
+  };
+  CHECK_THAT(said("pickles", "pytorch_model.bin", "PK"),
+             contains_text("[weights.bad_folder]") && contains_text("has its weights as "
+                                                                    "pytorch_model.bin, a pickle"));
+  CHECK_THAT(said("gguf", "model.gguf", "GGUF"),
+             contains_text("model.gguf, which is not supported"));
+  CHECK_THAT(said("other", "consolidated.safetensors", ""),
+             contains_text("pass the path of the file itself"));
+  CHECK_THAT(said("config", "config.json", "{}"), contains_text("complete its download"));
+  CHECK_THAT(said("pointer",
+                  "model.safetensors",
+                  "version https://git-lfs.example/spec/v1\noid sha256:00\nsize 12\n"),
+             contains_text("model.safetensors is a pointer of Git LFS"));
 }
 
 TEST_CASE("a folder that has no whole weights is refused", "[checkpoint]") {

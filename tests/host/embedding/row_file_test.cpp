@@ -244,17 +244,19 @@ TEST_CASE("a footer that would take gigabytes is refused", "[embedding]") {
   CHECK(id_of([&] { (void)find_row(file, 7); }) == "table.bad_file");
 }
 
-TEST_CASE("what stands in place of the unfinished file is replaced, not followed", "[embedding]") {
+TEST_CASE("files next to the rows stay, and links are not followed", "[embedding]") {
   const ScratchFolder folder;
   const auto victim = folder.write("victim", "precious");
   const auto file = folder.path() / "item.parquet";
   std::filesystem::create_symlink(victim, file.string() + ".partial");
+  std::filesystem::create_symlink(victim, file);
   Table table(spec_of(TENON_F32, false));
   fill(table, 3);
   write_rows(table, RowParts::kValues, file);
   CHECK(bytes_of(victim) == "precious");
   CHECK(bytes_of(file).starts_with("PAR1"));
   CHECK_FALSE(std::filesystem::is_symlink(file));
+  CHECK(std::filesystem::is_symlink(file.string() + ".partial"));
 }
 
 TEST_CASE("a damaged file of rows never does more than be refused", "[embedding]") {

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/io/export_place.hpp"
+
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <fcntl.h>
+#include <filesystem>
+#include <random>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace tenon {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string next_to(const fs::path& path, const std::string& ending) {
+  return (path.parent_path() / ("." + path.filename().string() + ending)).string();
+}
+
+std::string random_digits() {
+  std::random_device device;
+  std::array<char, 17> digits{};
+  std::snprintf(digits.data(), digits.size(), "%08x%08x", unsigned{device()}, unsigned{device()});
+  return digits.data();
+}
+
+bool is_same_file(int fd, const std::string& path) {
+  struct stat open = {};
+  struct stat named = {};
+  return ::fstat(fd, &open) == 0 && ::lstat(path.c_str(), &named) == 0 &&
+         open.st_dev == named.st_dev && open.st_ino == named.st_ino;
+}
+
+}  // namespace
+
+ExportPlace::ExportPlace(const std::string& path) {
+  fs::path full = fs::absolute(path).lexically_normal();
+  if (!full.has_filename()) {
+    full = full.parent_path();
+  }
+  path_ = full.string();
+  lock_path_ = next_to(full, ".tenon-lock");
+  lock();
+  do {
+    temporary_ = next_to(full, "." + random_digits() + ".tmp");
+  } while (::access(temporary_.c_str(), F_OK) == 0);
+}
+
+void ExportPlace::lock() {
+  // Whoever finishes removes its lock file, so a file that was opened may have no name any more.
+  for (;;) {
+    // Only the owner may open it, so that nobody else can hold the lock.
+    constexpr int kFlags = O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
+    lock_ = OpenFile(::open(lock_path_.c_str(), kFlags | O_CREAT | O_EXCL, 0600));
+    is_lock_own_ = lock_.is_open();
+    if (!is_lock_own_) {
+      lock_ = OpenFile(::open(lock_path_.c_str(), kFlags));
+    }
+    if (!lock_.is_open()) {
+      if (errno == ENOENT) {
+        continue;
+      }
+      throw_disk_error("lock", lock_path_, errno);
+    }
+    while (::flock(lock_.get(), LOCK_EX | LOCK_NB) != 0) {
+      if (errno == EWOULDBLOCK) {
+        is_lock_own_ = false;
+        throw Error("export.in_use",
+                    path_ +
+                        ": another process writes to it; wait for its end, or pass another "
+                        "path");
+      }
+      if (errno != EINTR) {
+        throw_disk_error("lock", lock_path_, errno);
+      }
+    }
+    if (is_same_file(lock_.get(), lock_path_)) {
+      return;
+    }
+  }
+}
+
+ExportPlace::~ExportPlace() {
+  if (is_lock_own_) {
+    ::unlink(lock_path_.c_str());
+  }
+}
+
+void ExportPlace::publish_new_file() const {
+  // A hard link fails if the name exists, unlike a rename.
+  if (::link(temporary_.c_str(), path_.c_str()) == 0) {
+    ::unlink(temporary_.c_str());
+  } else if (errno == EEXIST) {
+    throw Error("storage.exists", path_ + " already exists; it was created during the export");
+  } else if (::renameat2(AT_FDCWD, temporary_.c_str(), AT_FDCWD, path_.c_str(), RENAME_NOREPLACE) !=
+             0) {
+    // File systems without hard links
+    throw_disk_error("rename " + temporary_ + " to", path_, errno);
+  }
+  sync_folder(fs::path(path_).parent_path().string());
+}
+
+}  // namespace tenon
