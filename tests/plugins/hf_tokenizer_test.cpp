@@ -356,6 +356,61 @@ TEST_CASE("a part of a file that is unknown or wrong is named with its place",
              contains_text("tokenizer.json is not JSON"));
 }
 
+TEST_CASE("files that grow a text, a pattern or a template without bound are refused",
+          "[plugins][tokenizers]") {
+  const nlohmann::json base = tokenizer_of(golden()["cases"][0]);
+  const auto with = [&](const char* part, const nlohmann::json& value) {
+    nlohmann::json changed = base;
+    changed[part] = value;
+    return changed;
+  };
+  const auto sequence_of =
+      [](const char* kind, const char* parts, const nlohmann::json& one, size_t n) {
+        return nlohmann::json{{"type", kind}, {parts, nlohmann::json(n, one)}};
+      };
+  const nlohmann::json doubling = {
+      {"type", "Replace"}, {"pattern", {{"String", "a"}}}, {"content", "aa"}};
+  const HfTokenizer doubled(
+      with("normalizer", sequence_of("Sequence", "normalizers", doubling, 60)).dump(), "t");
+  CHECK_THAT(message_of([&] { encode(doubled, "banana", {}); }),
+             contains_text("normalizers of the tokenizer.json make more than"));
+  const nlohmann::json prepending = {{"type", "Prepend"}, {"prepend", std::string(60000, 'x')}};
+  const HfTokenizer prepended(
+      with("normalizer", sequence_of("Sequence", "normalizers", prepending, 200)).dump(), "t");
+  CHECK_THAT(message_of([&] { encode(prepended, "banana", {}); }), contains_text("make more than"));
+  CHECK_THAT(
+      problem_of(with("normalizer", sequence_of("Sequence", "normalizers", prepending, 300))),
+      contains_text("is one step too many (expected at most 256)"));
+
+  nlohmann::json pieces = nlohmann::json(2000, {{"SpecialToken", {{"id", "<s>"}, {"type_id", 0}}}});
+  pieces.push_back({{"Sequence", {{"id", "A"}, {"type_id", 0}}}});
+  CHECK_THAT(problem_of(with("post_processor",
+                             {{"type", "TemplateProcessing"},
+                              {"single", pieces},
+                              {"pair", nlohmann::json::array()},
+                              {"special_tokens",
+                               {{"<s>", {{"id", "<s>"}, {"ids", {0}}, {"tokens", {"<s>"}}}}}}})),
+             contains_text("adds more than 1024 tokens to a text"));
+
+  std::string classes;
+  for (int i = 0; i < 20000; ++i) {
+    classes += "\\p{L}";
+  }
+  CHECK_THAT(problem_of(with("pre_tokenizer",
+                             {{"type", "Split"},
+                              {"pattern", {{"Regex", classes}}},
+                              {"behavior", "Isolated"},
+                              {"invert", false}})),
+             contains_text("has too many character classes"));
+  CHECK_THAT(message_of([] {
+               const HfTokenizer made(std::string(600, '[') + std::string(600, ']'), "t");
+             }),
+             contains_text("is nested too deeply"));
+  CHECK_THAT(
+      message_of([] { const HfTokenizer made("version https://git-lfs.example/spec/v1", "t"); }),
+      contains_text("t is a pointer of Git LFS, not the file"));
+}
+
 TEST_CASE("a changed file is read or refused, never more", "[plugins][tokenizers][fuzz]") {
   std::vector<nlohmann::json> files;
   for (const nlohmann::json& one : golden()["cases"]) {

@@ -116,6 +116,16 @@ TEST_CASE("hf reads a folder with its special tokens and template", "[plugins][t
     CHECK(files.at("tokenizer_config.json") == config);
     CHECK(files.size() == 3);
   }
+  // Ids of config.json count without a generation_config.json, as in transformers.
+  folder.write("config.json", R"({"eos_token_id": [1, 2], "vocab_size": 7})");
+  CHECK(nlohmann::json::parse(MadeTokenizer("hf", {{"file", folder.path().string()}})
+                                  .files()
+                                  .at("generation_config.json")) ==
+        nlohmann::json({{"eos_token_id", {1, 2}}}));
+  folder.write("generation_config.json", R"({"eos_token_id": 1})");
+  CHECK(MadeTokenizer("hf", {{"file", folder.path().string()}})
+            .files()
+            .at("generation_config.json") == R"({"eos_token_id": 1})");
   folder.write("chat_template.jinja", "{{ messages }}");
   const MadeTokenizer hf("hf", {{"file", folder.path().string()}});
   CHECK(hf.info().chat_template_ref == std::string("{{ messages }}"));
@@ -247,7 +257,13 @@ TEST_CASE("hf names files and keys that are missing or wrong", "[plugins][tokeni
   const ScratchFolder folder;
   const std::string path = folder.path().string();
   CHECK_THAT(making_error("hf", {{"file", path}}),
-             contains_text("cannot open " + path + "/tokenizer.json"));
+             contains_text(path + " has no tokenizer.json: pass a folder with a tokenizer.json"));
+  folder.write("tokenizer.model", "\n\x0e");
+  CHECK_THAT(making_error("hf", {{"file", path}}),
+             contains_text("use the tokenizer \"sentencepiece\" with its tokenizer.model"));
+  folder.write("tokenizer.model", "IQ== 0\n");
+  CHECK_THAT(making_error("hf", {{"file", path}}),
+             contains_text("use the tokenizer \"tiktoken\" with its tokenizer.model"));
   folder.write("tokenizer.json", small_json().substr(0, 1000));
   CHECK_THAT(making_error("hf", {{"file", path}}), contains_text("tokenizer.json is not JSON"));
   folder.write("tokenizer.json", small_json());

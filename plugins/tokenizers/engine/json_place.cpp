@@ -118,8 +118,31 @@ void JsonPlace::allow_only(std::initializer_list<std::string_view> keys) const {
 }
 
 nlohmann::json parse_json(const std::string& text, const std::string& file, const char* id) {
+  // Bounds the memory: a value takes up to 100 times the bytes of its text. The largest files have
+  // about 3 million values.
+  constexpr size_t kMostValues = 20'000'000;
+  constexpr int kMostDepth = 512;
+  size_t num_values = 0;
+  const auto check = [&](int depth, nlohmann::json::parse_event_t, nlohmann::json&) {
+    if (++num_values > kMostValues || depth > kMostDepth) {
+      TENON_FAIL(TENON_INVALID,
+                 id,
+                 file,
+                 depth > kMostDepth ? " is nested too deeply (expected at most "
+                                    : " has too many values (expected at most ",
+                 depth > kMostDepth ? static_cast<size_t>(kMostDepth) : kMostValues,
+                 ")");
+    }
+    return true;
+  };
+  if (text.rfind("version https://git-lfs", 0) == 0) {
+    TENON_FAIL(TENON_INVALID,
+               id,
+               file,
+               " is a pointer of Git LFS, not the file; fetch it by: git lfs pull");
+  }
   try {
-    return nlohmann::json::parse(text);
+    return nlohmann::json::parse(text, check);
   } catch (const nlohmann::json::exception& e) {
     TENON_FAIL(TENON_INVALID, id, file, " is not JSON: ", e.what());
   }

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdio>
+#include <map>
 #include <mutex>
 #include <oniguruma.h>
 
@@ -57,11 +58,15 @@ std::string ranges_of(uint32_t categories) {
   return out;
 }
 
+// Of a pattern with its categories written as ranges. Patterns of existing files have up to 150 KB.
+constexpr size_t kMostPatternBytes = size_t{1} << 20;
+
 constexpr uint32_t kAllCategories = (1u << kNumCategories) - 1;
 
 }  // namespace
 
 std::string with_table_categories(std::string_view pattern) {
+  std::map<uint32_t, std::string> known;  // ranges by categories
   std::string out;
   size_t depth = 0;  // of brackets
   for (size_t i = 0; i < pattern.size(); ++i) {
@@ -84,8 +89,18 @@ std::string with_table_categories(std::string_view pattern) {
       }
       const uint32_t categories = categories_of(name);
       if (categories != 0) {
-        const std::string ranges =
-            ranges_of(is_negated ? kAllCategories & ~categories : categories);
+        const uint32_t wanted = is_negated ? kAllCategories & ~categories : categories;
+        const auto found = known.find(wanted);
+        const std::string& ranges = found != known.end()
+                                        ? found->second
+                                        : known.emplace(wanted, ranges_of(wanted)).first->second;
+        if (out.size() + ranges.size() > kMostPatternBytes) {
+          TENON_FAIL(TENON_INVALID,
+                     "tokenizer.regex",
+                     "a pattern of ",
+                     pattern.size(),
+                     " bytes has too many character classes");
+        }
         out += depth > 0 ? ranges : "[" + ranges + "]";
         i = close;
         continue;
@@ -127,6 +142,9 @@ Regex::Regex(const std::string& pattern, const char* id, const std::string& plac
   });
   if (invalid_utf8(pattern) != kNoOffset) {
     TENON_FAIL(TENON_INVALID, id, place, ": the pattern is not valid UTF-8");
+  }
+  if (pattern.size() > kMostPatternBytes) {
+    TENON_FAIL(TENON_INVALID, id, place, ": the pattern has ", pattern.size(), " bytes");
   }
   const std::string text = with_table_categories(pattern);
   const auto* begin = reinterpret_cast<const OnigUChar*>(text.data());

@@ -23,6 +23,7 @@ void add_template(const JsonPlace& place, AroundTokens& around) {
   place.allow_only({"type", "single", "pair", "special_tokens"});
   const JsonPlace specials = place.at("special_tokens");
   const JsonPlace single = place.at("single");
+  constexpr size_t kMostAround = 1024;  // far above existing templates
   std::vector<int32_t> before;
   std::vector<int32_t> after;
   bool has_text = false;
@@ -42,6 +43,9 @@ void add_template(const JsonPlace& place, AroundTokens& around) {
       name.fail("is \"", name.string(), "\", which \"special_tokens\" lacks");
     }
     const JsonPlace ids = special->at("ids");
+    if (before.size() + after.size() + ids.array_size() > kMostAround) {
+      single.fail("adds more than ", kMostAround, " tokens to a text");
+    }
     for (size_t k = 0; k < ids.array_size(); ++k) {
       (has_text ? after : before).push_back(read_id(ids.at(k)));
     }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <numeric>
 #include <utility>
 
 #include "byte_level.hpp"
@@ -145,6 +146,11 @@ void Decoder::add(const JsonPlace& place, int depth) {
     place.allow_only({"type", "pattern", "content"});
     step.kind = Kind::kReplace;
     step.text = place.at("content").string();
+    constexpr size_t kMostContent = size_t{1} << 16;
+    if (step.text.size() > kMostContent) {
+      place.at("content").fail(
+          "has ", step.text.size(), " bytes (expected at most ", kMostContent, ")");
+    }
     const auto [text, is_regex] = read_pattern(place.at("pattern"));
     if (!is_regex && !text.empty()) {
       step.literal = text;
@@ -198,12 +204,32 @@ void Decoder::add(const JsonPlace& place, int depth) {
                                    "Strip",
                                    "WordPiece"}));
   }
+  if (steps_.size() == kMostSteps) {
+    place.fail("is one step too many (expected at most ", kMostSteps, ")");
+  }
   steps_.push_back(std::move(step));
 }
 
 std::string Decoder::decode(std::vector<std::string> tokens) const {
+  // Steps that replace a letter by several could grow without bound.
+  constexpr size_t kMostGrowth = 64;
+  constexpr size_t kAlwaysBytes = size_t{1} << 20;
+  const auto num_bytes = [&tokens] {
+    return std::accumulate(
+        tokens.begin(), tokens.end(), size_t{0}, [](size_t sum, const std::string& token) {
+          return sum + token.size();
+        });
+  };
+  const size_t most = num_bytes() * kMostGrowth + kAlwaysBytes;
   for (const Step& step : steps_) {
     run(step, tokens);
+    if (num_bytes() > most) {
+      TENON_FAIL(TENON_INVALID,
+                 "hf.text_too_long",
+                 "the decoders of the tokenizer.json make more than ",
+                 most,
+                 " bytes of the tokens; correct its \"decoder\"");
+    }
   }
   std::string out;
   for (size_t i = 0; i < tokens.size(); ++i) {

@@ -20,8 +20,23 @@ namespace {
 
 constexpr char kConfig[] = "tokenizer_config.json";
 
-std::string read_text(const std::string& path) {
+// Far above existing files: the largest tokenizer.json have about 40 MB, and templates about 30 KB.
+constexpr int64_t kMostTokenizerBytes = 200'000'000;
+constexpr int64_t kMostConfigBytes = 50'000'000;
+constexpr int64_t kMostTemplateBytes = 1'000'000;
+
+std::string read_text(const std::string& path, int64_t most_bytes) {
   const StableFile file(path, "hf");
+  if (file.size() > most_bytes) {
+    TENON_FAIL(TENON_INVALID,
+               "hf.file",
+               path,
+               " has ",
+               file.size(),
+               " bytes (expected at most ",
+               most_bytes,
+               ")");
+  }
   std::string text(static_cast<size_t>(file.size()), '\0');
   file.read(0, text.size(), text.data());
   return text;
@@ -95,7 +110,7 @@ void read_named_templates(const fs::path& directory, ModelFolder& folder) {
     list.push_back({{"name", "default"}, {"template", folder.chat_template}});
   }
   for (const fs::path& path : paths) {
-    const std::string text = read_text(path.string());
+    const std::string text = read_text(path.string(), kMostTemplateBytes);
     if (invalid_utf8(text) != kNoOffset) {
       TENON_FAIL(TENON_INVALID,
                  "hf.file",
@@ -117,6 +132,64 @@ void read_named_templates(const fs::path& directory, ModelFolder& folder) {
   config = json.dump(2);
 }
 
+// The first bytes of a file.
+std::string start_of(const std::string& path, size_t n) {
+  const StableFile file(path, "hf");
+  std::string text(std::min(n, static_cast<size_t>(file.size())), '\0');
+  file.read(0, text.size(), text.data());
+  return text;
+}
+
+// Names the file of another kind that a folder without tokenizer.json has, with what reads it.
+[[noreturn]] void fail_without_tokenizer(const fs::path& folder) {
+  std::error_code error;
+  std::string advice = "pass a folder with a tokenizer.json";
+  for (const char* name : {"tokenizer.model", "spiece.model", "sentencepiece.bpe.model"}) {
+    const fs::path model = folder / name;
+    if (fs::exists(model, error)) {
+      // SentencePiece models are protocol buffers, and ranks of tiktoken are lines of text.
+      const bool is_proto = start_of(model.string(), 1) == "\n";
+      advice = std::string("use the tokenizer \"") + (is_proto ? "sentencepiece" : "tiktoken") +
+               "\" with its " + name +
+               ", or write a tokenizer.json with transformers: "
+               "AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)";
+      break;
+    }
+  }
+  if (fs::exists(folder / "vocab.json", error) && fs::exists(folder / "merges.txt", error)) {
+    advice =
+        "it has vocab.json and merges.txt; write a tokenizer.json with transformers: "
+        "AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)";
+  }
+  TENON_FAIL(TENON_NOT_FOUND, "hf.open", folder.string(), " has no tokenizer.json: ", advice);
+}
+
+// Keeps generation_config.json for generation and exports. Without one, the ids of special tokens
+// in config.json count, as in transformers.
+void add_generation_config(const fs::path& parent, ModelFolder& folder) {
+  constexpr const char* kName = "generation_config.json";
+  std::error_code error;
+  const std::string own = (parent / kName).string();
+  if (fs::exists(own, error)) {
+    folder.files.emplace_back(kName, read_text(own, kMostConfigBytes));
+    return;
+  }
+  const std::string model = (parent / "config.json").string();
+  if (!fs::exists(model, error)) {
+    return;
+  }
+  const nlohmann::json config = parse_json(read_text(model, kMostConfigBytes), model, "hf.file");
+  nlohmann::json ids = nlohmann::json::object();
+  for (const char* key : {"bos_token_id", "eos_token_id", "pad_token_id"}) {
+    if (config.is_object() && config.contains(key) && !config.at(key).is_null()) {
+      ids[key] = config.at(key);
+    }
+  }
+  if (ids.contains("eos_token_id")) {
+    folder.files.emplace_back(kName, ids.dump(2) + "\n");
+  }
+}
+
 }  // namespace
 
 ModelFolder read_model_folder(const std::string& path) {
@@ -124,7 +197,10 @@ ModelFolder read_model_folder(const std::string& path) {
   std::error_code error;
   const bool is_folder = fs::is_directory(path, error);
   folder.file = is_folder ? (fs::path(path) / "tokenizer.json").string() : path;
-  folder.json = read_text(folder.file);
+  if (is_folder && !fs::exists(folder.file, error)) {
+    fail_without_tokenizer(path);
+  }
+  folder.json = read_text(folder.file, kMostTokenizerBytes);
   folder.files.emplace_back("tokenizer.json", folder.json);
   const fs::path parent = fs::path(folder.file).parent_path();
   // The first file that names a token counts.
@@ -133,7 +209,7 @@ ModelFolder read_model_folder(const std::string& path) {
     if (!fs::exists(neighbor, error)) {
       continue;
     }
-    folder.files.emplace_back(name, read_text(neighbor));
+    folder.files.emplace_back(name, read_text(neighbor, kMostConfigBytes));
     const nlohmann::json json = parse_json(folder.files.back().second, neighbor, "hf.file");
     const JsonPlace place(json, neighbor, "hf.file");
     add_special_tokens(place, folder);
@@ -141,9 +217,10 @@ ModelFolder read_model_folder(const std::string& path) {
       folder.chat_template = read_chat_template(*chat_template);
     }
   }
+  add_generation_config(parent, folder);
   const std::string jinja = (parent / "chat_template.jinja").string();
   if (fs::exists(jinja, error)) {
-    folder.chat_template = read_text(jinja);
+    folder.chat_template = read_text(jinja, kMostTemplateBytes);
     folder.files.emplace_back("chat_template.jinja", folder.chat_template);
     if (invalid_utf8(folder.chat_template) != kNoOffset) {
       TENON_FAIL(TENON_INVALID,

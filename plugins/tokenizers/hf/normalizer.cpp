@@ -136,6 +136,16 @@ bool is_kept_by_nmt(char32_t code) {
 int64_t apply_char_map(std::string_view text, const CharMap& map, RewrittenCodes& out) {
   bool is_changed = false;
   const auto put = [&](std::string_view old, std::string_view replacement) {
+    constexpr size_t kMostReplacement = 1024;
+    if (replacement.size() > kMostReplacement) {
+      TENON_FAIL(TENON_INVALID,
+                 "hf.text_too_long",
+                 "the precompiled_charsmap replaces a character by ",
+                 replacement.size(),
+                 " bytes (expected at most ",
+                 kMostReplacement,
+                 ")");
+    }
     is_changed = true;
     int old_count = 0;
     for_codes(old, [&](char32_t) { ++old_count; });
@@ -326,6 +336,9 @@ void Normalizer::add(const JsonPlace& place, int depth) {
                                    "Sequence",
                                    "Strip",
                                    "StripAccents"}));
+  }
+  if (steps_.size() == kMostSteps) {
+    place.fail("is one step too many (expected at most ", kMostSteps, ")");
   }
   steps_.push_back(std::move(step));
 }

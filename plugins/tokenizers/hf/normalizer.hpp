@@ -80,6 +80,8 @@ std::pair<std::string, bool> read_pattern(const JsonPlace& place);
 
 // Nesting of sequences that is accepted.
 constexpr int kMostNested = 32;
+// Steps of normalizers, and of pre-tokenizers, that are accepted: far above existing files.
+constexpr size_t kMostSteps = 256;
 
 // Calls found(begin, end) for each occurrence of `literal`, from left to right.
 template <class Found>

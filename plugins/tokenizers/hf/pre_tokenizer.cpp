@@ -135,6 +135,9 @@ void PreTokenizer::add(const JsonPlace& place, int depth) {
                                    "Whitespace",
                                    "WhitespaceSplit"}));
   }
+  if (steps_.size() == kMostSteps) {
+    place.fail("is one step too many (expected at most ", kMostSteps, ")");
+  }
   steps_.push_back(std::move(step));
 }
 

@@ -3,9 +3,23 @@
 
 #include <tenon/cpp/guard.hpp>
 
-namespace tenon {
+#include <algorithm>
+#include <limits>
 
-SplitText::SplitText(std::string_view original) : text_(original) {
+namespace tenon {
+namespace {
+
+// Unicode forms and bytes as characters make at most 36 bytes of one. A text that grows more grows
+// without bound, by steps that replace a letter by several.
+constexpr size_t kMostGrowth = 64;
+constexpr size_t kAlwaysBytes = size_t{1} << 20;
+
+}  // namespace
+
+SplitText::SplitText(std::string_view original)
+    : most_(std::min<size_t>(original.size() * kMostGrowth + kAlwaysBytes,
+                             std::numeric_limits<uint32_t>::max())),
+      text_(original) {
   constexpr size_t kMost = size_t{1} << 31;
   if (original.size() >= kMost) {
     TENON_FAIL(TENON_INVALID,
@@ -24,6 +38,14 @@ SplitText::SplitText(std::string_view original) : text_(original) {
   if (size > 0) {
     parts_.push_back({0, size, 0, SplitPart::kText});
   }
+}
+
+void SplitText::fail_too_long(size_t most) {
+  TENON_FAIL(TENON_INVALID,
+             "hf.text_too_long",
+             "the normalizers of the tokenizer.json make more than ",
+             most,
+             " bytes of a text; correct its \"normalizer\"");
 }
 
 Origin SplitText::origin_of(const SplitPart& part, size_t begin, size_t end) const {
@@ -66,6 +88,9 @@ void SplitText::apply(const SplitPart& part,
       }
     }
     const size_t before = target.text.size();
+    if (before + 4 > target.most) {
+      fail_too_long(target.most);
+    }
     utf8_append(target.text, code.code);
     target.origins.insert(target.origins.end(), target.text.size() - before, origin);
   }

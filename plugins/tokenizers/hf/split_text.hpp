@@ -79,18 +79,26 @@ class SplitText {
     std::string text;
     std::vector<Origin> origins;
     std::vector<SplitPart> parts;
-    void reserve(const SplitText& old) {
+    size_t most = 0;  // bytes
+    explicit Target(const SplitText& old) : most(old.most_) {
       text.reserve(old.text_.size());
       origins.reserve(old.origins_.size());
       parts.reserve(old.parts_.size());
     }
     void add(std::string_view bytes, Origin origin) {
+      if (bytes.size() > most - text.size()) {
+        fail_too_long(most);
+      }
       text.append(bytes);
       origins.insert(origins.end(), bytes.size(), origin);
     }
   };
 
+  [[noreturn]] static void fail_too_long(size_t most);
   void copy(const SplitPart& part, size_t begin, size_t end, Target& target) const {
+    if (end - begin > target.most - target.text.size()) {
+      fail_too_long(target.most);
+    }
     target.text.append(text_, part.begin + begin, end - begin);
     target.origins.insert(target.origins.end(),
                           origins_.begin() + static_cast<long>(part.begin + begin),
@@ -112,6 +120,7 @@ class SplitText {
              size_t removed,
              Target& target) const;
 
+  size_t most_;  // bytes that normalizing may make of the text
   std::string text_;
   std::vector<Origin> origins_;  // of each byte
   std::vector<SplitPart> parts_;
@@ -142,8 +151,7 @@ void SplitText::split(Split&& split) {
 
 template <class Rewrite>
 void SplitText::rewrite(Rewrite&& rewrite) {
-  Target target;
-  target.reserve(*this);
+  Target target(*this);
   RewrittenCodes codes;
   bool is_changed = false;
   for (const SplitPart& part : parts_) {
@@ -167,8 +175,7 @@ void SplitText::rewrite(Rewrite&& rewrite) {
 
 template <class Find>
 void SplitText::replace(std::string_view content, Find&& find) {
-  Target target;
-  target.reserve(*this);
+  Target target(*this);
   bool is_changed = false;
   for (const SplitPart& part : parts_) {
     const size_t begin = target.text.size();
@@ -194,8 +201,7 @@ void SplitText::replace(std::string_view content, Find&& find) {
 
 template <class ByteText>
 void SplitText::rewrite_bytes(ByteText&& text_of_byte) {
-  Target target;
-  target.reserve(*this);
+  Target target(*this);
   for (const SplitPart& part : parts_) {
     const size_t begin = target.text.size();
     if (part.token != SplitPart::kText) {
@@ -212,8 +218,7 @@ void SplitText::rewrite_bytes(ByteText&& text_of_byte) {
 
 template <class Wanted>
 void SplitText::prepend(std::string_view content, Wanted&& wanted) {
-  Target target;
-  target.reserve(*this);
+  Target target(*this);
   bool is_changed = false;
   for (const SplitPart& part : parts_) {
     const size_t begin = target.text.size();

@@ -27,6 +27,17 @@ struct SentencePieceOptions {
 
 std::string read_text(const std::string& path) {
   const tenon::StableFile file(path, "sentencepiece");
+  constexpr int64_t kMostBytes = 200'000'000;  // far above existing files
+  if (file.size() > kMostBytes) {
+    TENON_FAIL(TENON_INVALID,
+               "sentencepiece.file",
+               path,
+               " has ",
+               file.size(),
+               " bytes (expected at most ",
+               kMostBytes,
+               ")");
+  }
   std::string text(static_cast<size_t>(file.size()), '\0');
   file.read(0, text.size(), text.data());
   return text;
