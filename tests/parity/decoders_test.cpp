@@ -183,6 +183,123 @@ TEST_CASE("decoders store their weights as transformers does, and read its confi
   }
 }
 
+TEST_CASE("keys of a rotary scaling that only config.json has are differences", "[parity]") {
+  const std::string sizes =
+      R"("vocab_size": 32000, "hidden_size": 64, "intermediate_size": 96,
+         "num_hidden_layers": 2, "num_attention_heads": 2, "max_position_embeddings": 1024)";
+  const auto differences = [&](const std::string& recipe,
+                               const nlohmann::json& scaling,
+                               const nlohmann::json& patch = nlohmann::json::object()) {
+    const ModelProxy model(
+        make_component("model", "llama", "{" + sizes + ", \"rope_scaling\": " + recipe + "}"));
+    nlohmann::json config = nlohmann::json::parse("{" + sizes + "}");
+    config["rope_scaling"] = scaling;
+    config.merge_patch(patch);
+    std::string text;
+    for (const LayoutDifference& d :
+         WeightsLayoutProxy::of(model.instance()).value().compare("hf", config.dump())) {
+      text += d.option + " " + d.here + " " + d.there + "; ";
+    }
+    return text;
+  };
+  const std::string yarn =
+      R"({"rope_type": "yarn", "factor": 16.0, "original_max_position_embeddings": 64})";
+  const auto with = [](const std::string& scaling, const std::string& more) {
+    nlohmann::json value = nlohmann::json::parse(scaling);
+    value.merge_patch(nlohmann::json::parse(more));
+    return value;
+  };
+  CHECK(differences(yarn, with(yarn, "{}")).empty());
+  CHECK(differences(yarn, with(yarn, R"({"beta_fast": 32, "truncate": true, "finetuned": true})"))
+            .empty());
+  CHECK(differences(yarn, with(yarn, R"({"mscale": 1.0, "mscale_all_dim": 0.8})")) ==
+        "rope_scaling.mscale_all_dim 0.0 0.8; rope_scaling.mscale 0.0 1.0; ");
+  CHECK(differences(yarn, with(yarn, R"({"attention_factor": 2.0})")) ==
+        "rope_scaling.attention_factor 1.27726 2.0; ");
+  CHECK(differences(yarn, with(yarn, R"({"truncate": false})")) ==
+        "rope_scaling.truncate true false; ");
+  CHECK(differences(yarn, with(yarn, R"({"beta_slow": 2})")) == "rope_scaling.beta_slow 1.0 2.0; ");
+  CHECK_THAT(differences(yarn, with(yarn, R"({"mrope_section": [1, 2]})")),
+             contains_text("rope_scaling without unknown keys ") && contains_text("mrope_section"));
+  CHECK(differences("null", nullptr, {{"partial_rotary_factor", 0.5}}) ==
+        "partial_rotary_factor 1.0 0.5; ");
+  // The key of the file comes before that of the scaling; a scaling of the old form comes first.
+  CHECK(differences(yarn, with(yarn, "{}"), {{"original_max_position_embeddings", 128}}) ==
+        "rope_scaling.original_max_position_embeddings 64 128; ");
+  CHECK(differences(yarn, with(yarn, "{}"), {{"rope_parameters", {{"rope_type", "default"}}}})
+            .empty());
+
+  const std::string factors = "[" + [] {
+    std::string text = "1.0";
+    for (int i = 1; i < 16; ++i) {
+      text += ", " + std::to_string(i + 1) + ".0";
+    }
+    return text;
+  }() + "]";
+  const std::string longrope =
+      R"({"rope_type": "longrope", "original_max_position_embeddings": 64, "short_factor": )" +
+      factors + R"(, "long_factor": )" + factors + "}";
+  CHECK(differences(longrope, with(longrope, "{}")).empty());
+  CHECK(differences(longrope, with(longrope, R"({"type": "su", "rope_type": null})")).empty());
+  CHECK(differences(longrope, with(longrope, R"({"factor": 16.0})")).empty());
+  // Values of transformers 5.5.4: attention_scaling of the rotary embedding.
+  CHECK_THAT(differences(longrope, with(longrope, R"({"factor": 4.0})")),
+             contains_text("rope_scaling.attention_factor 1.29099") && contains_text(" 1.1547"));
+  CHECK_THAT(differences(longrope, with(longrope, "{}"), {{"max_position_embeddings", 128}}),
+             contains_text("rope_scaling.attention_factor 1.29099") && contains_text(" 1.08012"));
+}
+
+TEST_CASE("keys of other models that change the function are differences", "[parity]") {
+  const ModelProxy model(make_component("model", "llama", "{}"));
+  const auto differences = [&](const std::string& config) {
+    std::string text;
+    for (const LayoutDifference& d :
+         WeightsLayoutProxy::of(model.instance()).value().compare("hf", config)) {
+      text += d.option + " " + d.here + " " + d.there + "; ";
+    }
+    return text;
+  };
+  CHECK(differences(R"({"logits_scaling": 1, "clip_qkv": null, "mlp_bias": false})").empty());
+  CHECK(differences(R"({"logits_scaling": 8.0})") == "logits_scaling 1.0 8.0; ");
+  CHECK(differences(R"({"final_logit_softcapping": 30.0})") ==
+        "final_logit_softcapping null 30.0; ");
+  CHECK(differences(R"({"num_local_experts": 8})") == "num_local_experts null 8; ");
+  CHECK(differences(R"({"attention_bias": true})") == "attention_bias false true; ");
+}
+
+TEST_CASE("yarn without truncate has the frequencies of transformers", "[parity]") {
+  // LlamaForCausalLM of transformers 5.5.4, model.rotary_emb.inv_freq
+  const std::vector<double> expected = {1.0,
+                                        0.43158864974975586,
+                                        0.169172465801239,
+                                        0.05378502607345581,
+                                        0.006994061637669802,
+                                        0.003514633048325777,
+                                        0.0019764236640185118,
+                                        0.0011114246444776654,
+                                        0.0006249999860301614,
+                                        0.00035146332811564207,
+                                        0.00019764236640185118,
+                                        0.00011114246444776654,
+                                        6.25000029685907e-05,
+                                        3.5146331356372684e-05,
+                                        1.9764236640185118e-05,
+                                        1.1114246262877714e-05};
+  ModelRig rig("llama",
+               R"({"vocab_size": 8, "hidden_size": 64, "intermediate_size": 8,
+                   "num_hidden_layers": 1, "num_attention_heads": 2, "max_position_embeddings": 2,
+                   "rope_scaling": {"rope_type": "yarn", "factor": 16.0, "truncate": false,
+                                    "original_max_position_embeddings": 64}})");
+  const at::Tensor values = rig.buffer("rotary");
+  // At position 1, the angle is the frequency.
+  for (size_t i = 0; i < expected.size(); ++i) {
+    const auto feature = static_cast<int64_t>(i);
+    const double angle =
+        std::atan2(values[1][1][feature].item<double>(), values[0][1][feature].item<double>());
+    CHECK(angle == Approx(expected[i]).epsilon(1e-5));
+  }
+}
+
 TEST_CASE("packed sequences give what the sequences give", "[parity]") {
   const std::string name = kCases[GENERATE(range<size_t>(0, kCases.size()))];
   const Case of(name);

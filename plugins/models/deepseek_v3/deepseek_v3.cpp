@@ -136,6 +136,10 @@ class DeepseekV3 final : public tenon::Decoder<DeepseekV3> {
     c.key("qk_rope_head_dim", o.qk_rope_head_dim, 64);
     c.key("v_head_dim", o.v_head_dim, 128);
     c.key("rope_interleave", o.rope_interleave, true);
+    // Read by the model's own code, and by other programs; transformers knows only these values.
+    c.fixed("scoring_func", "sigmoid");
+    c.fixed("topk_method", "noaux_tc");
+    c.fixed("moe_layer_freq", 1);
     c.rope(s.rotaries[0]);
     return c;
   }

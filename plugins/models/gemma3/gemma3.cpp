@@ -92,6 +92,7 @@ class Gemma3 final : public tenon::Decoder<Gemma3> {
     c.optional("layer_types", tenon::layer_types(s));
     c.optional("sliding_window_pattern", o.sliding_window_pattern);
     c.key("final_logit_softcapping", o.final_logit_softcapping, std::optional<double>());
+    c.fixed("attn_logit_softcapping", std::optional<double>());
     c.fixed("use_bidirectional_attention", false);
     c.rope(s.rotaries[0], 1000000.0, s.rotaries[1], 10000.0);
     return c;

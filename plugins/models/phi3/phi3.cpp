@@ -58,6 +58,7 @@ class Phi3 final : public tenon::Decoder<Phi3> {
     c.note("original_max_position_embeddings",
            o.rope_scaling.has_value() ? o.rope_scaling->original_max_position_embeddings
                                       : o.max_position_embeddings);
+    c.original_positions(4096);
     c.note("resid_pdrop", o.resid_pdrop);
     c.rope(s.rotaries[0], 10000.0, o.partial_rotary_factor, 1.0);
     return c;

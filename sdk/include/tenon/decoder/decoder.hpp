@@ -416,17 +416,18 @@ class DecoderModel : public GeneratingModel, public WeightsLayout {
     const at::Tensor flat = ids_BT.reshape({-1});
     const int64_t place =
         flat.lt(0).logical_or(flat.ge(spec_.vocab_size)).to(at::kLong).argmax().item<int64_t>();
-    TENON_FAIL(TENON_INVALID,
-               "decoder.token",
-               "token ",
-               flat[place].item<int64_t>(),
-               " at position ",
-               place,
-               " of input_ids ",
-               ids_BT.sizes(),
-               " is not in [0, ",
-               spec_.vocab_size,
-               "); set `vocab_size` to at least the tokenizer's");
+    TENON_FAIL(
+        TENON_INVALID,
+        "decoder.token",
+        "token ",
+        flat[place].item<int64_t>(),
+        " at position ",
+        place,
+        " of input_ids ",
+        ids_BT.sizes(),
+        " is not in [0, ",
+        spec_.vocab_size,
+        "); set `vocab_size` to at least the tokenizer's, and `resize` of a load to add rows");
   }
 
   void check_positions(const at::Tensor& positions_BT) const {

@@ -17,6 +17,8 @@
 #include <tenon/cpp/weights_layout.hpp>
 #include <tenon/decoder/rotary.hpp>
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <cstdlib>
 #include <limits>
@@ -185,6 +187,10 @@ class HfConfig {
               {"sliding_attention", "rope_local_base_freq", local, local_theta, std::nullopt, 1.0}};
   }
 
+  /* The value of `original_max_position_embeddings` in a file that lacks it, if the model's
+   * configuration in transformers has a default. */
+  void original_positions(int64_t otherwise) { original_default_ = otherwise; }
+
   const std::string& model_type() const { return model_type_; }
 
   /* The text of the file, for tensors of this dtype. */
@@ -243,8 +249,10 @@ class HfConfig {
         check(e.shown, e.here, HfValue::read(config, "/" + e.name, e.here, e.otherwise));
       }
     }
+    check_foreign(config, differences);
     for (const Rope& rope : ropes_) {
       compare_rope(config, rope, check);
+      check_rope_keys(config, pointer_of(config, rope), differences);
     }
   }
 
@@ -296,6 +304,9 @@ class HfConfig {
       if (s.mscale_all_dim.has_value()) {
         add("mscale_all_dim", *s.mscale_all_dim);
       }
+      if (!s.truncate) {
+        add("truncate", s.truncate);
+      }
     }
     if (s.rope_type == RopeType::kLongRope) {
       add("short_factor", s.short_factor);
@@ -305,15 +316,6 @@ class HfConfig {
       add("attention_factor", *s.attention_factor);
     }
     return out;
-  }
-
-  // Values that files may lack, from transformers.
-  static HfValue default_of(const std::string& name, const HfValue& here) {
-    return name == "factor" || name.find("_freq_factor") != std::string::npos ? HfValue(1.0)
-           : name == "beta_fast"                                              ? HfValue(32.0)
-           : name == "beta_slow"                                              ? HfValue(1.0)
-           : name.find("mscale") == 0 || name == "attention_factor"           ? HfValue(0.0)
-                                                                              : here;
   }
 
   static std::string scaling_text(const RotaryTable& table, const std::string& indent) {
@@ -332,23 +334,115 @@ class HfConfig {
     return out + scaling_text(rope.table, indent);
   }
 
-  template <class Check>
-  static void compare_rope(const OptionReader& config, const Rope& rope, const Check& check) {
-    // Newer releases have one object, or one for each kind of layer; older ones have a theta key
-    // and a scaling object.
-    const auto has = [&config](const std::string& pointer) {
-      const uint32_t kind = config.kind(pointer);
-      return kind != TENON_OPTION_ABSENT && kind != TENON_OPTION_NULL;
-    };
-    std::string at = has("/rope_parameters") ? "/rope_parameters" : "/rope_scaling";
-    const std::string own = "/rope_parameters/" + rope.layers;
-    const bool is_local = rope.theta_key != "rope_theta";
-    if (!rope.layers.empty() && has(own)) {
-      at = own;
-    } else if (is_local) {
-      at = "/none";  // the old form has only the base of local layers
+  // Reports keys that change the function of other models, unless they have the value that does
+  // not. A model that has one of them lists it.
+  void check_foreign(const OptionReader& config, LayoutDifferences& differences) const {
+    static const std::vector<std::pair<const char*, const char*>> neutral = {
+        {"alibi", "false"},
+        {"attention_chunk_size", "null"},
+        {"attn_logit_softcapping", "null"},
+        {"clip_qkv", "null"},
+        {"embedding_multiplier", "1.0"},
+        {"final_logit_softcapping", "null"},
+        {"logit_scale", "1.0"},
+        {"logits_scaling", "1.0"},
+        {"mlp_bias", "false"},
+        {"n_routed_experts", "null"},
+        {"num_experts", "null"},
+        {"num_local_experts", "null"},
+        {"parallel_attn", "false"},
+        {"qk_layernorm", "false"},
+        {"residual_multiplier", "1.0"},
+        {"routed_scaling_factor", "1.0"},
+        {"scale_emb", "1.0"},
+        {"use_alibi", "false"},
+        {"use_bidirectional_attention", "false"},
+        {"use_parallel_residual", "false"},
+        {"use_qk_norm", "false"}};
+    for (const auto& [name, value] : neutral) {
+      const std::string key = name;
+      const auto counts_experts = [](const std::string& some) {
+        return some.size() > 8 && some.compare(some.size() - 8, 8, "_experts") == 0;
+      };
+      const bool is_listed = std::any_of(entries_.begin(), entries_.end(), [&](const Entry& e) {
+        return e.name == key || (counts_experts(key) && counts_experts(e.name));
+      });
+      if (is_listed || !has(config, "/" + key)) {
+        continue;
+      }
+      const std::string there = config.get_json("/" + key);
+      if (there != value && there + ".0" != value) {
+        differences.add(key, value, there);
+      }
     }
-    const std::string prefix = is_local ? "local " : "";
+  }
+
+  static bool has(const OptionReader& config, const std::string& pointer) {
+    const uint32_t kind = config.kind(pointer);
+    return kind != TENON_OPTION_ABSENT && kind != TENON_OPTION_NULL;
+  }
+  static double number_at(const OptionReader& config,
+                          const std::string& pointer,
+                          double otherwise) {
+    return has(config, pointer) ? config.get_double(pointer) : otherwise;
+  }
+
+  // Returns the pointer of the object that describes a table. Newer releases have one object, or
+  // one for each kind of layer; older ones have a scaling object and a key for the base. In
+  // transformers, a scaling object of the old form comes first.
+  static std::string pointer_of(const OptionReader& config, const Rope& rope) {
+    const std::string own = "/rope_parameters/" + rope.layers;
+    if (!rope.layers.empty() && has(config, own)) {
+      return own;
+    }
+    if (rope.theta_key != "rope_theta") {
+      return "/none";  // the old form has only the base of local layers
+    }
+    const bool is_old = config.kind("/rope_scaling") == TENON_OPTION_OBJECT &&
+                        config.get_count("/rope_scaling") > 0;
+    return is_old ? "/rope_scaling" : "/rope_parameters";
+  }
+
+  // Reports an object with a key that is neither read nor known to have no influence.
+  void check_rope_keys(const OptionReader& config,
+                       const std::string& at,
+                       LayoutDifferences& differences) const {
+    if (config.kind(at) != TENON_OPTION_OBJECT) {
+      return;
+    }
+    size_t num_known = 0;
+    for (const char* const key : {"rope_type",
+                                  "type",
+                                  "rope_theta",
+                                  "partial_rotary_factor",
+                                  "factor",
+                                  "original_max_position_embeddings",
+                                  "attention_factor",
+                                  "low_freq_factor",
+                                  "high_freq_factor",
+                                  "beta_fast",
+                                  "beta_slow",
+                                  "mscale",
+                                  "mscale_all_dim",
+                                  "truncate",
+                                  "short_factor",
+                                  "long_factor",
+                                  "finetuned",  // of YaRN's first release
+                                  "full_attention",
+                                  "sliding_attention"}) {
+      const bool is_of_layers = std::string(key).find("_attention") != std::string::npos;
+      const bool is_known = !is_of_layers || ropes_.size() > 1;
+      num_known += is_known && config.kind(at + "/" + key) != TENON_OPTION_ABSENT ? 1 : 0;
+    }
+    if (num_known < config.get_count(at)) {
+      differences.add(at.substr(1), "without unknown keys", config.get_json(at));
+    }
+  }
+
+  template <class Check>
+  void compare_rope(const OptionReader& config, const Rope& rope, const Check& check) const {
+    const std::string at = pointer_of(config, rope);
+    const std::string prefix = rope.theta_key != "rope_theta" ? "local " : "";
     const HfValue theta(rope.table.theta);
     check(prefix + "rope_theta",
           theta,
@@ -356,36 +450,113 @@ class HfConfig {
                         at + "/rope_theta",
                         theta,
                         HfValue::read(config, "/" + rope.theta_key, theta, rope.theta_default)));
-    if (rope.partial.has_value()) {
-      const HfValue partial(*rope.partial);
-      check("partial_rotary_factor",
-            partial,
-            HfValue::read(
-                config,
-                at + "/partial_rotary_factor",
-                partial,
-                HfValue::read(config, "/partial_rotary_factor", partial, rope.partial_default)));
-    }
+    const HfValue partial(rope.partial.value_or(1.0));
+    check(prefix + "partial_rotary_factor",
+          partial,
+          HfValue::read(config,
+                        at + "/partial_rotary_factor",
+                        partial,
+                        HfValue::read(config,
+                                      "/partial_rotary_factor",
+                                      partial,
+                                      rope.partial.has_value() ? rope.partial_default : 1.0)));
     const HfValue type(rope_type_name(rope.table.scaling));
     HfValue there = HfValue::read(config,
                                   at + "/rope_type",
                                   type,
                                   HfValue::read(config, at + "/type", type, HfValue("default")));
+    if (there.equals(HfValue("su"))) {
+      there = HfValue("longrope");  // its name in the first files
+    }
     check(prefix + "rope_scaling.rope_type", type, there);
-    if (!type.equals(there)) {
+    if (type.equals(there) && rope.table.scaling.has_value()) {
+      compare_scaling(config, at, prefix + "rope_scaling.", rope.table, check);
+    }
+  }
+
+  // Compares what defines a scaling, with the values that transformers takes for missing keys.
+  template <class Check>
+  void compare_scaling(const OptionReader& config,
+                       const std::string& at,
+                       const std::string& prefix,
+                       const RotaryTable& table,
+                       const Check& check) const {
+    const RopeScaling& here = *table.scaling;
+    const double positions =
+        number_at(config, "/max_position_embeddings", static_cast<double>(table.max_positions));
+    // The key of the file itself comes before that of the scaling.
+    const double original =
+        number_at(config,
+                  "/original_max_position_embeddings",
+                  original_default_.has_value()
+                      ? static_cast<double>(*original_default_)
+                      : number_at(config, at + "/original_max_position_embeddings", positions));
+    const auto same = [&](const char* name, double mine, double otherwise) {
+      const double theirs = number_at(config, at + "/" + name, otherwise);
+      check(prefix + name, HfValue(mine), HfValue(theirs));
+      return theirs;
+    };
+    const auto nonzero = [&](const char* name, double mine, double otherwise) {
+      const double theirs = number_at(config, at + "/" + name, 0.0);
+      check(prefix + name, HfValue(mine), HfValue(theirs == 0.0 ? otherwise : theirs));
+    };
+    if (here.rope_type != RopeType::kLinear) {
+      check(prefix + "original_max_position_embeddings",
+            HfValue(here.original_max_position_embeddings),
+            HfValue(static_cast<int64_t>(original)));
+    }
+    RotaryTable there = table;
+    there.scaling->original_max_position_embeddings = static_cast<int64_t>(original);
+    switch (here.rope_type) {
+      case RopeType::kLinear:
+        same("factor", here.factor, 1.0);
+        return;
+      case RopeType::kLlama3:
+        same("factor", here.factor, 1.0);
+        same("low_freq_factor", here.low_freq_factor, 1.0);
+        same("high_freq_factor", here.high_freq_factor, 1.0);
+        return;
+      case RopeType::kYarn:
+        there.scaling->factor = same("factor", here.factor, positions / original);
+        nonzero("beta_fast", here.beta_fast, 32.0);
+        nonzero("beta_slow", here.beta_slow, 1.0);
+        check(prefix + "truncate",
+              HfValue(here.truncate),
+              HfValue::read(config, at + "/truncate", HfValue(true), HfValue(true)));
+        there.scaling->mscale = number_at(config, at + "/mscale", 0.0);
+        // Some models read it for more than the factor of queries and keys.
+        there.scaling->mscale_all_dim =
+            same("mscale_all_dim", here.mscale_all_dim.value_or(0.0), 0.0);
+        break;
+      case RopeType::kLongRope:
+        for (const char* const name : {"short_factor", "long_factor"}) {
+          const HfValue mine(std::string(name) == "short_factor" ? here.short_factor
+                                                                 : here.long_factor);
+          check(prefix + name,
+                mine,
+                HfValue::read(config, at + "/" + name, mine, HfValue(std::vector<double>())));
+        }
+        break;
+    }
+    const bool has_own = has(config, at + "/attention_factor");
+    there.scaling->attention_factor =
+        has_own ? std::optional(config.get_double(at + "/attention_factor")) : std::nullopt;
+    double of_there = there.attention_factor();
+    if (!has_own && here.rope_type == RopeType::kLongRope) {
+      of_there = RotaryTable::long_attention_factor(
+          number_at(config, at + "/factor", positions / original), original);
+    }
+    const double of_here = table.attention_factor();
+    if (std::abs(of_here - of_there) <= 1e-9 * std::abs(of_there)) {
       return;
     }
-    for (const auto& [name, here] : members(rope.table)) {
-      HfValue otherwise = default_of(name, here);
-      if (std::string(name) == "original_max_position_embeddings") {
-        otherwise = HfValue::read(config,
-                                  "/original_max_position_embeddings",
-                                  here,
-                                  HfValue::read(config, "/max_position_embeddings", here, here));
-      }
-      check(prefix + "rope_scaling." + name,
-            here,
-            HfValue::read(config, at + "/" + name, here, otherwise));
+    const double mscale = here.mscale.value_or(0.0);
+    const bool is_mscale = here.rope_type == RopeType::kYarn && mscale != *there.scaling->mscale;
+    if (is_mscale) {
+      check(prefix + "mscale", HfValue(mscale), HfValue(*there.scaling->mscale));
+    }
+    if (!is_mscale || has_own || here.attention_factor.has_value()) {
+      check(prefix + "attention_factor", HfValue(of_here), HfValue(of_there));
     }
   }
 
@@ -393,6 +564,7 @@ class HfConfig {
   std::string architecture_;
   std::vector<Entry> entries_;
   std::vector<Rope> ropes_;
+  std::optional<int64_t> original_default_;
 };
 
 TENON_NAMESPACE_END

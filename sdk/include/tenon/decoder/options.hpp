@@ -340,10 +340,10 @@ struct UpperWindowOptions : DecoderOptions {
     c.key("use_sliding_window", use_sliding_window, false);
     if (use_sliding_window) {
       c.key("sliding_window", sliding_window, 4096);
-      c.optional("layer_types", layer_types(spec));
     } else {
       c.note("sliding_window", sliding_window);
     }
+    c.optional("layer_types", layer_types(spec));
     c.note("max_window_layers", max_window_layers);
   }
 };

@@ -37,6 +37,7 @@ struct RopeScaling {
   double beta_slow = 1.0;
   std::optional<double> mscale;
   std::optional<double> mscale_all_dim;
+  bool truncate = true;
   std::vector<double> short_factor;
   std::vector<double> long_factor;
 
@@ -76,6 +77,8 @@ struct RopeScaling {
         .doc("yarn: numerator of the derived attention_factor; null: the paper's formula");
     b.field("mscale_all_dim", &RopeScaling::mscale_all_dim)
         .doc("yarn: denominator of the derived attention_factor; null: the paper's formula");
+    b.field("truncate", &RopeScaling::truncate)
+        .doc("yarn: whether the range of partly scaled frequencies ends at whole features");
     b.field("short_factor", &RopeScaling::short_factor)
         .exclusive_min(0)
         .doc("longrope: divisor of each frequency, for sequences up to the original length");
@@ -158,13 +161,18 @@ struct RotaryTable {
     }
     const auto original = static_cast<double>(s.original_max_position_embeddings);
     if (s.rope_type == RopeType::kLongRope) {
-      const double longer = static_cast<double>(max_positions) / original;
-      return longer <= 1.0 ? 1.0 : std::sqrt(1.0 + std::log(longer) / std::log(original));
+      return long_attention_factor(static_cast<double>(max_positions) / original, original);
     }
     const double mscale = s.mscale.value_or(0.0);
     const double all = s.mscale_all_dim.value_or(0.0);
     return mscale != 0.0 && all != 0.0 ? yarn_mscale(s.factor, mscale) / yarn_mscale(s.factor, all)
                                        : yarn_mscale(s.factor);
+  }
+
+  /* Factor of queries and keys of longrope, for sequences that are `longer` times as long as the
+   * `original` length. */
+  static double long_attention_factor(double longer, double original) {
+    return longer <= 1.0 ? 1.0 : std::sqrt(1.0 + std::log(longer) / std::log(original));
   }
 
   /* Writes the table.
@@ -218,8 +226,10 @@ struct RotaryTable {
     const auto feature_with = [&](double turns) {
       return R * std::log(original / (turns * kTurn)) / (2.0 * std::log(theta));
     };
-    const double low = std::max(std::floor(feature_with(s.beta_fast)), 0.0);
-    const double high = std::min(std::ceil(feature_with(s.beta_slow)), R - 1.0);
+    const double first = feature_with(s.beta_fast);
+    const double last = feature_with(s.beta_slow);
+    const double low = std::max(s.truncate ? std::floor(first) : first, 0.0);
+    const double high = std::min(s.truncate ? std::ceil(last) : last, R - 1.0);
     const double span = low == high ? 0.001 : high - low;
     const at::Tensor scaled_part =
         ((at::arange(rotated / 2, at::dtype(at::kFloat)) - low) / span).clamp(0.0, 1.0);
