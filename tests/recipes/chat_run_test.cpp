@@ -163,9 +163,7 @@ TEST_CASE("a chat is answered by the template of the tokenizer, or of a file", "
   const std::string file =
       (source_dir() / "tests/support/chat_templates/generation.jinja").string();
   CHECK(ask({"--chat-template", file}).out == "bbb\n");
-  const SubprocessResult none = ask({});
-  CHECK(none.exit_code == 3);
-  CHECK_THAT(none.err, contains_text("the tokenizer has no chat template, which a chat needs"));
+  CHECK(ask({}).out == "bbb\n");  // the template of the training data
   const SubprocessResult missing = ask({"--chat-template", "nowhere.jinja"});
   CHECK(missing.exit_code == 2);
   const std::string bad = chats.folder.write("bad.jinja", "{{ 1 | nothing }}").string();
@@ -200,6 +198,8 @@ TEST_CASE("an exported folder has the files of the tokenizer", "[recipes]") {
   const ScratchFolder made;
   const std::string bytes = byte_level_tokenizer();
   made.write("tokenizer.json", bytes);
+  made.write("generation_config.json",
+             R"({"eos_token_id": [33, 10, 9999], "repetition_penalty": 1.25})");
   made.write("chat_template.jinja",
              file_text(source_dir() / "tests/support/chat_templates/generation.jinja"));
   for (const char* const set : {"train", "eval"}) {
@@ -221,6 +221,11 @@ TEST_CASE("an exported folder has the files of the tokenizer", "[recipes]") {
   REQUIRE(exported.exit_code == 0);
   CHECK(file_text(out / "tokenizer.json") == bytes);
   CHECK(std::filesystem::exists(out / "chat_template.jinja"));
+  // The folder of the tokenizer has no tokens that end a text, except in this file.
+  const json ends = json::parse(file_text(out / "generation_config.json"));
+  CHECK(ends.at("eos_token_id") == json({33, 10}));
+  CHECK(ends.at("repetition_penalty") == 1.25);
+  CHECK(json::parse(file_text(out / "config.json")).at("eos_token_id") == json({33, 10}));
   size_t num_found = 0;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(run / "exports")) {
     if (entry.path().filename() == "tokenizer.json") {

@@ -11,6 +11,7 @@
 #include "host/cli/used_recipe.hpp"
 #include "host/device/gpu_places.hpp"
 #include "host/io/regular_file.hpp"
+#include "host/json/bounded_json.hpp"
 #include "host/log/log.hpp"
 #include "host/recipe/recipe_loader.hpp"
 #include "host/tensor/stop_flag.hpp"
@@ -18,6 +19,8 @@
 #include "host/train/pretrained/newest_checkpoint.hpp"
 #include "host/train/pretrained/saved_model.hpp"
 #include "host/train/run/text_model.hpp"
+
+#include <nlohmann/json.hpp>
 
 #include <array>
 #include <charconv>
@@ -40,12 +43,21 @@ constexpr std::array kGenerateOptions = {
            "message, or else each line of standard input"},
     Option{"system", "TEXT", "with --chat: the system message"},
     Option{"chat-template", "FILE", "with --chat: template, instead of the tokenizer's"},
+    Option{"chat-template-kwargs",
+           "JSON",
+           "with --chat: more variables of the template, as in\n"
+           "'{\"enable_thinking\": false}'"},
     Option{"run-dir", "DIR", "run folder; the weights and the recipe of its newest checkpoint"},
     Option{"from", "DIR", "checkpoint to use, instead of --run-dir"},
     kWhichOption,
     Option{"recipe", "FILE", "recipe, instead of the checkpoint's; required with --import"},
     Option{"import", "hf DIR", "weights of a Hugging Face folder, instead of a checkpoint"},
     Option{"max-tokens", "N", "largest number of new tokens; default 256"},
+    Option{"stop", "TEXT", "end the text before this string; may be repeated", Repeat::kYes},
+    Option{"repetition-penalty",
+           "P",
+           "divide positive logits of tokens that occurred by P, and multiply\n"
+           "negative ones; default 1, off"},
     Option{"temperature",
            "T",
            "sample from the probabilities at temperature T, as in 0.8; default 0,\n"
@@ -98,6 +110,19 @@ void read_sampling(const GivenOptions& given, Sampling& sampling) {
     sampling.seed = static_cast<std::uint64_t>(
         read_whole("seed", given.value_of("seed"), 0, INT64_MAX, "a whole number from 0"));
   }
+  if (given.has("repetition-penalty")) {
+    sampling.repetition_penalty = read_number("repetition-penalty",
+                                              given.value_of("repetition-penalty"),
+                                              1e-3,
+                                              1000,
+                                              "a number above 0; 1 is off");
+  }
+  sampling.stop = given.values_of("stop");
+  for (const std::string& stop : sampling.stop) {
+    if (stop.empty()) {
+      fail_value("stop", stop, "a string of at least one character");
+    }
+  }
   for (const char* const option : {"top-k", "top-p", "seed"}) {
     if (given.has(option) && sampling.temperature == 0) {
       fail_usage(std::string("--") + option +
@@ -140,7 +165,7 @@ void read_source(const GivenOptions& given, CommandLine& line) {
 
 void read_chat(const GivenOptions& given, GenerateRequest& request) {
   request.is_chat = given.has("chat");
-  for (const char* const option : {"system", "chat-template"}) {
+  for (const char* const option : {"system", "chat-template", "chat-template-kwargs"}) {
     if (given.has(option) && !request.is_chat) {
       fail_usage(std::string("--") + option + " has no effect without --chat");
     }
@@ -149,6 +174,10 @@ void read_chat(const GivenOptions& given, GenerateRequest& request) {
     request.system = given.value_of("system");
   }
   request.chat_template = given.value_of("chat-template");
+  request.template_variables = given.value_of("chat-template-kwargs");
+  if (given.has("chat-template-kwargs") && !is_json_object(request.template_variables)) {
+    fail_value("chat-template-kwargs", request.template_variables, "a JSON object");
+  }
 }
 
 void read_generate(const GivenOptions& given, CommandLine& line) {
@@ -196,11 +225,11 @@ std::string print_text(TextModel& model,
   return text;
 }
 
-// The text of --chat-template; "" without it.
-std::string chat_template_of(const GenerateRequest& request) {
+// The text of --chat-template; without it, that of the template of the training data, or "".
+std::string chat_template_of(const GenerateRequest& request, const TextModel& model) {
   constexpr std::uint64_t kMaxBytes = 1'000'000;
   if (request.chat_template.empty()) {
-    return {};
+    return model.chat_template();
   }
   FileText file = read_file_text(request.chat_template, kMaxBytes);
   if (!file.problem.empty()) {
@@ -212,7 +241,14 @@ std::string chat_template_of(const GenerateRequest& request) {
 // Answers the prompt, or each line of standard input that is not empty.
 void chat(TextModel& model, const CommandLine& line) {
   const GenerateRequest& request = line.generate;
-  ChatSession session(model.tokenizer(), request.system, chat_template_of(request));
+  const std::string chat_template = chat_template_of(request, model);
+  ChatSession session(model.tokenizer(),
+                      request.system,
+                      chat_template,
+                      request.template_variables.empty()
+                          ? nlohmann::ordered_json::object()
+                          : nlohmann::ordered_json::parse(request.template_variables));
+  model.end_turns_of(chat_template);
   if (request.prompt.has_value()) {
     print_text(model, line, session.ask(*request.prompt));
     return;

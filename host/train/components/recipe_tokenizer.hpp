@@ -6,6 +6,8 @@
 
 #include "host/recipe/recipe.hpp"
 
+#include <string>
+
 namespace tenon {
 
 // Returns the tokenizer in the options of the training data, or else that of another component;
@@ -19,5 +21,9 @@ const ComponentUse* find_tokenizer(const Recipe& recipe);
 // Errors   generate.no_tokenizer if no component has one
 // Owner    the recipe
 const ComponentUse& required_tokenizer(const Recipe& recipe);
+
+// Returns the text of the chat template that the training data uses in place of the tokenizer's;
+// "" if it names none. If the file cannot be read any more, logs a warning and returns "".
+std::string trained_chat_template(const Recipe& recipe);
 
 }  // namespace tenon

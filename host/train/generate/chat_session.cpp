@@ -25,12 +25,16 @@ std::string template_of(const TokenizerProxy& tokenizer, const std::string& chat
 
 ChatSession::ChatSession(const TokenizerProxy& tokenizer,
                          const std::optional<std::string>& system,
-                         const std::string& chat_template)
+                         const std::string& chat_template,
+                         const nlohmann::ordered_json& variables)
     : tokenizer_(tokenizer), template_(template_of(tokenizer, chat_template)) {
   request_.messages = nlohmann::ordered_json::array();
   request_.add_generation_prompt = true;
   for (const auto& [name, text] : tokenizer.info().specials) {
     request_.variables[name] = text;
+  }
+  for (const auto& [name, value] : variables.items()) {
+    request_.variables[name] = value;
   }
   if (system.has_value()) {
     add("system", *system);

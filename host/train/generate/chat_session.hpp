@@ -20,12 +20,14 @@ namespace tenon {
 class ChatSession {
  public:
   // `tokenizer` is borrowed. `system` is the first message, if any. `chat_template` takes the place
-  // of the tokenizer's template, unless it is "".
+  // of the tokenizer's template, unless it is "". `variables` are more variables of the template, a
+  // JSON object: {"enable_thinking": false}.
   // Errors  generate.no_template; generate.not_possible if the tokenizer cannot keep special tokens
   //         of messages apart from those of the template; template.invalid
   ChatSession(const TokenizerProxy& tokenizer,
               const std::optional<std::string>& system,
-              const std::string& chat_template = "");
+              const std::string& chat_template = "",
+              const nlohmann::ordered_json& variables = nlohmann::ordered_json::object());
 
   // Adds a message of the user. Returns the tokens of the chat so far, up to the answer.
   // Errors  template.*; errors of the tokenizer

@@ -22,6 +22,7 @@ struct GenerateRequest {
   bool is_chat = false;                              // the prompts are messages of a chat,
   std::optional<std::string> system = std::nullopt;  // whose first message this is,
   std::string chat_template = {};                    // in the template of this file; "": its own
+  std::string template_variables = {};               // more variables of the template, as JSON
   Sampling sampling = {};
   int64_t max_tokens = 256;
 

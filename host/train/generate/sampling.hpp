@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How the next token is chosen.
+// How the next token is chosen, and where texts end besides their end tokens.
 #pragma once
 
 #include <cstdint>
+#include <string>
+#include <vector>
 
 namespace tenon {
 
@@ -12,6 +14,8 @@ struct Sampling {
   int64_t top_k = 0;       // only the k most likely tokens; 0: all
   double top_p = 1;        // only the most likely tokens that together have this probability
   uint64_t seed = 1;
+  double repetition_penalty = 1;  // makes tokens of the prompt and the text less likely; 1: off
+  std::vector<std::string> stop = {};  // a text ends before the first of these
 
   bool operator==(const Sampling&) const = default;
 };

@@ -8,14 +8,18 @@
 #include "host/text/counted.hpp"
 #include "host/text/formatted.hpp"
 #include "host/text/seconds_text.hpp"
+#include "host/train/generate/stop_strings.hpp"
 #include "host/train/generate/text_stream.hpp"
 #include "host/train/generate/token_sampler.hpp"
+
+#include <ATen/core/Tensor.h>
 
 #include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdio>
 #include <limits>
+#include <set>
 #include <utility>
 
 namespace tenon {
@@ -47,6 +51,23 @@ const char* text_of(TextEnd end) {
   return "stopped";
 }
 
+// Makes the logits of some ids smaller.
+//
+// Source  Keskar et al., CTRL (2019), section 4.1; negative logits as in transformers
+at::Tensor with_penalty(const at::Tensor& logits, const std::set<int64_t>& ids, double penalty) {
+  if (penalty == 1) {
+    return logits;
+  }
+  at::Tensor changed = logits.to(at::kDouble).clone();
+  double* const data = changed.mutable_data_ptr<double>();
+  for (const int64_t id : ids) {
+    if (id < changed.numel()) {
+      data[id] = data[id] < 0 ? data[id] * penalty : data[id] / penalty;
+    }
+  }
+  return changed;
+}
+
 }  // namespace
 
 std::string GeneratedText::text() const {
@@ -75,6 +96,10 @@ TextGenerator::TextGenerator(const Parts& parts) : parts_(parts) {
                     "on its checkpoint");
   }
   find_generation();
+}
+
+void TextGenerator::end_at(const std::vector<int64_t>& ids) {
+  parts_.ends.insert(parts_.ends.end(), ids.begin(), ids.end());
 }
 
 void TextGenerator::find_generation() {
@@ -173,8 +198,8 @@ TextGenerator::Choice TextGenerator::choose(
   if (chosen == kStop || chosen == kNoToken) {
     return {.id = 0, .end = chosen == kStop ? TextEnd::kStopped : TextEnd::kNonFinite};
   }
-  const bool is_eos = chosen == parts_.tokenizer.info().eos;
-  return {.id = chosen, .end = is_eos ? std::optional(TextEnd::kEos) : std::nullopt};
+  const bool is_end = std::ranges::find(parts_.ends, chosen) != parts_.ends.end();
+  return {.id = chosen, .end = is_end ? std::optional(TextEnd::kEos) : std::nullopt};
 }
 
 GeneratedText TextGenerator::generate(
@@ -189,6 +214,13 @@ GeneratedText TextGenerator::generate(
   const TokenSampler sampler(sampling, parts_.tokenizer.info().vocab_size);
   TextStream stream(
       [this](const std::vector<int32_t>& all) { return parts_.tokenizer.decode(all); }, ids);
+  StopStrings stops(sampling.stop);
+  const auto print_part = [&print](const std::string& part) {
+    if (!part.empty()) {
+      print(part);
+    }
+  };
+  std::set<int64_t> seen(ids.begin(), ids.end());
   GeneratedText result{.num_prompt_tokens = ids.size()};
   std::vector<int64_t> next(ids.begin(), ids.end());
   Clock::time_point begin = Clock::now();
@@ -199,8 +231,10 @@ GeneratedText TextGenerator::generate(
       break;
     }
     const at::Tensor logits = sequence->append(next);
-    const Choice choice =
-        choose([&] { return sampler.pick(logits, static_cast<uint64_t>(position)); });
+    const Choice choice = choose([&] {
+      return sampler.pick(with_penalty(logits, seen, sampling.repetition_penalty),
+                          static_cast<uint64_t>(position));
+    });
     if (result.num_tokens == 0) {
       result.prompt_seconds = seconds_since(begin);
       begin = Clock::now();
@@ -211,14 +245,16 @@ GeneratedText TextGenerator::generate(
     }
     ++result.num_tokens;
     next = {choice.id};
-    if (const std::string piece = stream.push(static_cast<int32_t>(choice.id)); !piece.empty()) {
-      print(piece);
+    seen.insert(choice.id);
+    print_part(stops.push(stream.push(static_cast<int32_t>(choice.id))));
+    if (stops.is_found()) {
+      result.end = TextEnd::kEos;
+      break;
     }
   }
   result.seconds = seconds_since(begin);
-  if (const std::string rest = stream.finish(); !rest.empty()) {
-    print(rest);
-  }
+  print_part(stops.push(stream.finish()));
+  print_part(stops.finish());
   return result;
 }
 

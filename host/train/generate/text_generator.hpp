@@ -45,6 +45,7 @@ class TextGenerator {
     ParameterStore& store;
     const ExecBase& exec;
     const TokenizerProxy& tokenizer;
+    std::vector<int64_t> ends = {};  // ids that end a text
     SequenceInputs inputs = {};
     SequenceBlocks blocks = {};
     Collective* collective = nullptr;  // null: this rank generates alone
@@ -55,6 +56,8 @@ class TextGenerator {
   explicit TextGenerator(const Parts& parts);
 
   const TokenizerProxy& tokenizer() const { return parts_.tokenizer; }
+  // Adds ids that end a text.
+  void end_at(const std::vector<int64_t>& ids);
 
   // Encodes a text to continue, with the tokens that the tokenizer puts around a text, except those
   // that end it.
@@ -90,7 +93,7 @@ class TextGenerator {
   int64_t from_rank_0(int64_t value) const;
   Choice choose(const std::function<std::optional<int64_t>()>& pick) const;
 
-  const Parts parts_;
+  Parts parts_;
   std::optional<GenerationProxy> generation_;  // nothing: without caches
 };
 

@@ -2,17 +2,29 @@
 #include "host/train/pretrained/tokenizer_files.hpp"
 
 #include "host/error/error.hpp"
+#include "host/json/bounded_json.hpp"
 #include "host/log/log.hpp"
 #include "host/plugin/tokenizer_proxy.hpp"
+#include "host/train/components/end_tokens.hpp"
 #include "host/train/components/recipe_tokenizer.hpp"
 
+#include <nlohmann/json.hpp>
+
 #include <algorithm>
+#include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace tenon {
 namespace {
+
+using ConfigJson = nlohmann::ordered_json;
+
+constexpr char kModelConfig[] = "config.json";
+constexpr char kTemplateFile[] = "chat_template.jinja";
 
 std::optional<ComponentInstance> created(const ComponentUse& use, ComponentFactory& factory) {
   try {
@@ -22,6 +34,57 @@ std::optional<ComponentInstance> created(const ComponentUse& use, ComponentFacto
                 error.what());
     return std::nullopt;
   }
+}
+
+LayoutFile* file_named(WeightPlaces& places, const std::string& name) {
+  const auto found = std::ranges::find(places.files, name, &LayoutFile::name);
+  return found == places.files.end() ? nullptr : &*found;
+}
+
+// The ids of special tokens that a model can have; an id past its vocabulary is an error in
+// transformers.
+struct TokenIds {
+  int64_t bos = -1;
+  std::vector<int64_t> ends;
+  int64_t pad = -1;
+
+  TokenIds(const TokenizerInfo& info, std::vector<int64_t> all_ends, int64_t vocab_size) {
+    const auto fits = [vocab_size](int64_t id) { return id >= 0 && id < vocab_size; };
+    bos = fits(info.bos) ? info.bos : -1;
+    pad = fits(info.pad) ? info.pad : -1;
+    std::erase_if(all_ends, [&](int64_t id) { return !fits(id); });
+    ends = std::move(all_ends);
+  }
+
+  static ConfigJson id_or_null(int64_t id) { return id < 0 ? ConfigJson() : ConfigJson(id); }
+  ConfigJson end_json() const {
+    return ends.empty()       ? ConfigJson()
+           : ends.size() == 1 ? ConfigJson(ends.front())
+                              : ConfigJson(ends);
+  }
+  void set_in(ConfigJson& config) const {
+    config["bos_token_id"] = id_or_null(bos);
+    config["eos_token_id"] = end_json();
+    config["pad_token_id"] = id_or_null(pad);
+  }
+};
+
+// Returns the size of the vocabulary in config.json; unlimited without one.
+int64_t vocab_size_of(const LayoutFile* config) {
+  if (config == nullptr) {
+    return std::numeric_limits<int64_t>::max();
+  }
+  const ConfigJson json = ConfigJson::parse(config->text);
+  const auto size = json.find("vocab_size");
+  return size != json.end() && size->is_number_integer() ? size->get<int64_t>()
+                                                         : std::numeric_limits<int64_t>::max();
+}
+
+// The generation_config.json of the tokenizer's folder with these ids, or a new one.
+std::string generation_config(const std::string& known, const TokenIds& ids) {
+  ConfigJson config = is_json_object(known) ? ConfigJson::parse(known) : ConfigJson::object();
+  ids.set_in(config);
+  return config.dump(2) + "\n";
 }
 
 }  // namespace
@@ -35,14 +98,36 @@ void add_tokenizer_files(const Recipe& recipe, ComponentFactory& factory, Weight
   if (!instance.has_value()) {
     return;
   }
-  for (auto& [name, text] : TokenizerProxy(*instance).files()) {
-    const auto is_same = [&name](const LayoutFile& file) { return file.name == name; };
-    if (std::ranges::any_of(places.files, is_same)) {
+  const TokenizerProxy tokenizer(*instance);
+  const std::string chat_template = trained_chat_template(recipe);
+  std::string known_config;
+  bool has_files = false;
+  for (auto& [name, text] : tokenizer.files()) {
+    has_files = true;
+    if (name == kGenerationConfig) {
+      known_config = std::move(text);
+      continue;
+    }
+    if (name == kTemplateFile && !chat_template.empty()) {
+      continue;
+    }
+    if (file_named(places, name) != nullptr) {
       instance->identity().fail_result("files passed \"" + name +
                                        "\", which the layout of the model has already");
     }
     places.files.push_back({.name = name, .text = std::move(text)});
   }
+  if (has_files && !chat_template.empty()) {
+    places.files.push_back({.name = kTemplateFile, .text = chat_template});
+  }
+  LayoutFile* const config = file_named(places, kModelConfig);
+  const TokenIds ids(tokenizer.info(), end_tokens(tokenizer, chat_template), vocab_size_of(config));
+  if (config != nullptr) {
+    ConfigJson json = ConfigJson::parse(config->text);
+    ids.set_in(json);
+    config->text = json.dump(2) + "\n";
+  }
+  places.files.push_back({.name = kGenerationConfig, .text = generation_config(known_config, ids)});
 }
 
 }  // namespace tenon

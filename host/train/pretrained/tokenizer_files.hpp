@@ -10,8 +10,10 @@
 
 namespace tenon {
 
-// Adds the files of the tokenizer that the training data uses to those of a layout. Adds nothing if
-// the recipe has no tokenizer, or the tokenizer has no files. If it cannot be created, such as
+// Adds the files of the tokenizer that the training data uses to those of a layout, with the chat
+// template of the training data. Sets the ids of special tokens in config.json, and adds a
+// generation_config.json with the tokens that end a text, so that other programs stop there. Adds
+// nothing if the recipe has no tokenizer. If it cannot be created, such as
 // after its own files have moved, logs a warning: weights can be exported without it.
 //
 // Errors   plugin.bad_result for a name that the layout has already; PluginError

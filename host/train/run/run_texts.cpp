@@ -3,6 +3,7 @@
 
 #include <tenon/draft/text_generation.h>
 
+#include "host/train/components/end_tokens.hpp"
 #include "host/train/components/recipe_tokenizer.hpp"
 #include "host/train/generate/chat_session.hpp"
 
@@ -34,11 +35,13 @@ TextGenerator& RunTexts::generator() {
     tokenizer_instance_.emplace(
         parts_.factory.create(required_tokenizer(parts_.recipe), "texts/tokenizer"));
     tokenizer_.emplace(*tokenizer_instance_);
+    chat_template_ = trained_chat_template(parts_.recipe);
     generator_.emplace(
         TextGenerator::Parts{.model = parts_.model,
                              .store = parts_.parameters,
                              .exec = parts_.exec,
                              .tokenizer = *tokenizer_,
+                             .ends = end_tokens(*tokenizer_, chat_template_),
                              .blocks = {.graph = &parts_.graph, .flow = &parts_.flow},
                              .collective = &parts_.collective});
   }
@@ -47,8 +50,9 @@ TextGenerator& RunTexts::generator() {
 
 std::vector<int32_t> RunTexts::ids_of(const TextRequest& request) {
   TextGenerator& made = generator();
-  return request.is_chat ? ChatSession(made.tokenizer(), request.system).ask(request.prompt)
-                         : made.prompt_ids(request.prompt);
+  return request.is_chat
+             ? ChatSession(made.tokenizer(), request.system, chat_template_).ask(request.prompt)
+             : made.prompt_ids(request.prompt);
 }
 
 void RunTexts::check(const TextRequest& request) {

@@ -20,6 +20,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace tenon {
@@ -51,6 +52,7 @@ class RunTexts final : public TextSource {
   // Created with the first text.
   std::optional<ComponentInstance> tokenizer_instance_;
   std::optional<TokenizerProxy> tokenizer_;
+  std::string chat_template_;  // of the training data; "": the tokenizer's
   std::optional<TextGenerator> generator_;
 };
 

@@ -5,6 +5,7 @@
 
 #include "host/error/error.hpp"
 #include "host/tensor/philox.hpp"
+#include "host/train/components/end_tokens.hpp"
 #include "host/train/components/recipe_model.hpp"
 #include "host/train/components/recipe_parametrizations.hpp"
 #include "host/train/components/recipe_tables.hpp"
@@ -71,7 +72,8 @@ TextModel::TextModel(const Recipe& recipe,
       trained_graph_(graph_for(model_, recipe.model, factory_, weights)),
       graph_(untrained_graph(trained_graph_)),
       tokenizer_instance_(factory_.create(required_tokenizer(recipe), "tokenizer")),
-      tokenizer_(tokenizer_instance_) {
+      tokenizer_(tokenizer_instance_),
+      chat_template_(trained_chat_template(recipe)) {
   store_.emplace(graph_, platform_.whole_layout());
   create_tables();
   generator_.emplace(TextGenerator::Parts{
@@ -79,6 +81,7 @@ TextModel::TextModel(const Recipe& recipe,
       .store = *store_,
       .exec = platform_.exec(),
       .tokenizer = tokenizer_,
+      .ends = end_tokens(tokenizer_, chat_template_),
       .inputs = {.fields = features_ ? &*features_ : nullptr, .rows = rows_ ? &*rows_ : nullptr}});
   const ExecFrame frame(model_.instance().host(), platform_.exec_on_cpu());
   store_->initialise(model_, frame.exec(), mix_seeds(recipe.seed, stream_of("init")));
@@ -124,7 +127,17 @@ SavedModel TextModel::load(const CheckpointReader& reader, WhichParameters which
 }
 
 void TextModel::load(const WeightsImportRequest& weights) {
-  WeightsImport(model_.instance(), graph_, weights).load(*store_);
+  const WeightsImport imported(model_.instance(), graph_, weights);
+  imported.load(*store_);
+  if (const auto config = imported.text(kGenerationConfig)) {
+    generator_->end_at(end_ids_of(*config, weights.from + "/" + kGenerationConfig));
+  }
+}
+
+void TextModel::end_turns_of(const std::string& chat_template) {
+  if (const auto end = turn_end(tokenizer_, chat_template)) {
+    generator_->end_at({*end});
+  }
 }
 
 GeneratedText TextModel::generate(const std::vector<int32_t>& prompt,

@@ -45,6 +45,10 @@ class TextModel {
   TextModel& operator=(const TextModel&) = delete;
 
   const TokenizerProxy& tokenizer() const { return tokenizer_; }
+  // The chat template that the training data uses in place of the tokenizer's; "" if none.
+  const std::string& chat_template() const { return chat_template_; }
+  // Texts also end where an answer ends in this template.
+  void end_turns_of(const std::string& chat_template);
   // As TextGenerator::prompt_ids.
   std::vector<int32_t> prompt_ids(const std::string& prompt) const {
     return generator_->prompt_ids(prompt);
@@ -78,6 +82,7 @@ class TextModel {
   std::optional<ParameterStore> store_;
   ComponentInstance tokenizer_instance_;
   TokenizerProxy tokenizer_;
+  std::string chat_template_;  // of the training data; "": the tokenizer's
   // If the model looks up rows:
   std::optional<TextFeatures> features_;
   std::optional<TableSet> tables_;

@@ -11,6 +11,9 @@
 #include "host/train/weights/weight_places.hpp"
 #include "host/train/weights/weights_request.hpp"
 
+#include <map>
+#include <memory>
+#include <optional>
 #include <string>
 
 namespace tenon {
@@ -23,6 +26,9 @@ class WeightsImport {
                 const ModelGraph& graph,
                 const WeightsImportRequest& request);
 
+  // Content of a text file of the folder, as WeightsFolder::text.
+  std::optional<std::string> text(const std::string& name) const { return folder_.text(name); }
+
   // Loads the parameters into the store; each rank loads what it stores. Values that do
   // not fit the store's dtype are rounded, with a warning.
   // Errors  weights.mismatch if an alias of a tensor has different values; storage.io
@@ -33,10 +39,16 @@ class WeightsImport {
 
  private:
   void check(const ComponentInstance& model, const ModelGraph& graph) const;
+  std::string config_differences(const ComponentInstance& model) const;
+  // The tensor of the folder that has a name of the layout; null if there is none.
+  const WeightTensor* find(const std::string& name) const;
+  // Its source; requires that it exists.
+  std::shared_ptr<const TensorSource> source(const std::string& name) const;
 
   std::string layout_;
   WeightsFolder folder_;
   WeightPlaces places_;
+  std::map<std::string, std::string> there_of_;  // names in the folder, by names of the layout
 };
 
 }  // namespace tenon

@@ -43,6 +43,28 @@ TEST_CASE("a prompt may be a message of a chat", "[cli]") {
   CHECK(
       chat.generate ==
       GenerateRequest{.run_dir = "a", .is_chat = true, .system = "S", .chat_template = "t.jinja"});
+  CHECK(parse_command_line({"--generate",
+                            "--run-dir",
+                            "a",
+                            "--chat",
+                            "--chat-template-kwargs",
+                            R"({"enable_thinking": false})",
+                            "--stop",
+                            "\nUser:",
+                            "--stop",
+                            "###",
+                            "--repetition-penalty",
+                            "1.1"})
+            .generate ==
+        GenerateRequest{.run_dir = "a",
+                        .is_chat = true,
+                        .template_variables = R"({"enable_thinking": false})",
+                        .sampling = {.repetition_penalty = 1.1, .stop = {"\nUser:", "###"}}});
+  CHECK_THAT(
+      usage_failure({"--generate", "--run-dir", "a", "--chat", "--chat-template-kwargs", "[]"}),
+      contains_text("--chat-template-kwargs: expected a JSON object"));
+  CHECK_THAT(usage_failure({"--generate", "--run-dir", "a", "--stop", ""}),
+             contains_text("--stop: expected a string of at least one character"));
   CHECK_THAT(usage_failure({"--generate", "--run-dir", "a", "--system", "S"}),
              contains_text("--system has no effect without --chat"));
   CHECK_THAT(usage_failure({"--generate", "--run-dir", "a", "--chat-template", "t"}),

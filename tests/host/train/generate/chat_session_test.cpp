@@ -46,6 +46,11 @@ TEST_CASE("special tokens of a message stay text, and a template may be given", 
                     contains_text("[generate.no_template]"));
   ChatSession chat(tokenizer.proxy, std::nullopt, "{{ messages[0].content }}<a>");
   CHECK(chat.ask("<u>") == std::vector<int32_t>{'<', 'u', '>', 257});
+  ChatSession thinking(tokenizer.proxy,
+                       std::nullopt,
+                       "{{ 'y' if enable_thinking else 'n' }}",
+                       {{"enable_thinking", false}});
+  CHECK(thinking.ask("hi") == std::vector<int32_t>{'n'});
   ChatSession empty(tokenizer.proxy, std::nullopt, "{{ '' }}");
   CHECK_THROWS_WITH(empty.ask("hi"), contains_text("[generate.not_possible]"));
 }

@@ -33,12 +33,20 @@ at::Tensor alphabet_logits(const at::Tensor& ids_BT) {
   return at::one_hot(next, kEnd + 1).to(at::kFloat);
 }
 
+// Would rather repeat a byte, with twice the logit.
+at::Tensor stuttering_logits(const at::Tensor& ids_BT) {
+  return alphabet_logits(ids_BT) + at::one_hot(ids_BT, kEnd + 1).to(at::kFloat) * 2;
+}
+
 class Alphabet {
  public:
   Alphabet() {
     model_.inputs = {"input_ids"};
     model_.num_values = 2;
     model_.blocks = {{{0}, {1}, {}, 0, [this](const Tensors& x, const Tensors&, auto*) {
+                        if (is_stuttering) {
+                          return Tensors{stuttering_logits(x[0])};
+                        }
                         return Tensors{is_broken ? alphabet_logits(x[0]) * kNan
                                                  : alphabet_logits(x[0])};
                       }}};
@@ -53,17 +61,21 @@ class Alphabet {
                           .store = *store_,
                           .exec = exec_,
                           .tokenizer = tokenizer_,
+                          .ends = {kEnd},
                           .collective = collective});
   }
   struct Made {
     std::string text;
     GeneratedText about;
   };
-  Made write(const std::string& prompt, int64_t max_tokens, Collective* collective = nullptr) {
+  Made write(const std::string& prompt,
+             int64_t max_tokens,
+             Collective* collective = nullptr,
+             const Sampling& sampling = Sampling()) {
     const TextGenerator made = generator(collective);
     Made result;
-    result.about = made.generate(
-        made.prompt_ids(prompt), Sampling(), max_tokens, [&](const std::string& piece) {
+    result.about =
+        made.generate(made.prompt_ids(prompt), sampling, max_tokens, [&](const std::string& piece) {
           result.text += piece;
         });
     return result;
@@ -71,6 +83,7 @@ class Alphabet {
   int num_forwards() const { return model_.num_forwards; }
 
   bool is_broken = false;
+  bool is_stuttering = false;
 
  private:
   static constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
@@ -127,6 +140,27 @@ TEST_CASE("a text follows the model until its end or its limit", "[train]") {
   CHECK(ended.about.end == TextEnd::kEos);
   CHECK(ended.about.num_tokens == 2);
   CHECK_THAT(ended.about.text(), contains_text("2 tokens") && contains_text("the text ended"));
+}
+
+TEST_CASE("a text ends before a stop string, and at each end token", "[train]") {
+  Alphabet alphabet;
+  const auto stopped = alphabet.write("ab", 40, nullptr, {.stop = {"yz", "gh"}});
+  CHECK(stopped.text == "cdef");
+  CHECK(stopped.about.end == TextEnd::kEos);
+  TextGenerator generator = alphabet.generator();
+  generator.end_at({'f'});
+  std::string text;
+  generator.generate(
+      generator.prompt_ids("ab"), Sampling(), 40, [&](const std::string& piece) { text += piece; });
+  CHECK(text == "cde");
+}
+
+TEST_CASE("a repetition penalty divides the logits of tokens that occurred", "[train]") {
+  Alphabet alphabet;
+  alphabet.is_stuttering = true;
+  CHECK(alphabet.write("ab", 3).text == "bbb");
+  CHECK(alphabet.write("ab", 3, nullptr, {.repetition_penalty = 1.9}).text == "bbb");
+  CHECK(alphabet.write("ab", 3, nullptr, {.repetition_penalty = 2.1}).text == "cde");
 }
 
 TEST_CASE("a check runs no block, and an empty prompt starts with the end of a text", "[train]") {
