@@ -69,6 +69,8 @@ struct LoadRecipe {
   std::vector<std::string> match = {"*"};  // patterns of names in this run to load
   std::vector<std::string> exclude;        // patterns of names in this run to skip
   std::vector<LoadRename> rename;          // the first that matches applies
+  std::vector<std::string> resize;         // patterns of names in this run that may get rows
+  std::vector<std::string> may_differ;     // patterns of keys of config.json
   bool is_strict = true;
   WhichParameters which = WhichParameters::kAuto;
   LoadLayout layout = LoadLayout::kAuto;
@@ -102,10 +104,20 @@ struct LoadRecipe {
         .doc("name patterns of parameters and tables to skip");
     s.key("rename", &LoadRecipe::rename)
         .doc("names in the source that differ in this run; the first that matches a name wins");
+    s.key("resize", &LoadRecipe::resize)
+        .non_empty()
+        .doc(
+            "name patterns of parameters with more rows here, for new tokens: keep the old rows "
+            "and add rows near their mean");
+    s.key("may_differ", &LoadRecipe::may_differ)
+        .non_empty()
+        .doc(
+            "keys of config.json, as load.mismatch names them, that may differ from the recipe; "
+            "'*' matches any text");
     s.key("strict", &LoadRecipe::is_strict)
         .doc(
-            "fail on missing, unexpected or misshaped tensors; if false, load what fits and log "
-            "the rest");
+            "fail on missing, unexpected or misshaped tensors; if false, they keep their initial "
+            "values, with a warning");
     s.choice("which",
              &LoadRecipe::which,
              {{nullptr, WhichParameters::kAuto},

@@ -191,6 +191,132 @@ TEST_CASE("PEFT folders that do not fit the recipe are refused", "[parity]") {
              contains_text("it has an adapter, and the recipe has no parametrizations"));
 }
 
+TEST_CASE("PEFT folders that change the base, or compute more, are refused by name", "[parity]") {
+  const ScratchFolder scratch;
+  const fs::path folder = scratch.path() / "peft";
+  fs::copy(golden("peft_rslora"), folder);
+  fs::remove(folder / "golden.safetensors");
+  const json config = config_of(folder);
+  const auto said = [&](const json& patch) {
+    json changed = config;
+    changed.merge_patch(patch);
+    scratch.write("peft/adapter_config.json", changed.dump());
+    json recipe = recipe_of("rslora");
+    recipe["load"][1]["from"] = folder.string();
+    const ScratchFolder desk;
+    const SubprocessResult result = run(desk, recipe);
+    INFO(result.out << result.err);
+    CHECK(result.exit_code == 3);
+    return result.err;
+  };
+  for (const char* const init : {"pissa", "pissa_niter_4", "olora", "corda", "lora_ga", "loftq"}) {
+    CHECK_THAT(said({{"init_lora_weights", init}}),
+               contains_text("init_lora_weights is \"" + std::string(init) + "\""));
+  }
+  CHECK_THAT(said({{"trainable_token_indices", {3, 4}}}),
+             contains_text("trainable_token_indices is [3,4]"));
+  CHECK_THAT(said({{"lora_bias", true}}), contains_text("lora_bias is true"));
+  CHECK_THAT(said({{"alora_invocation_tokens", {1}}}),
+             contains_text("alora_invocation_tokens is [1]"));
+  CHECK_THAT(said({{"target_parameters", {"mlp.experts.gate_up_proj"}}}),
+             contains_text("target_parameters is "));
+  CHECK_THAT(said({{"bias", "lora_only"}}), contains_text("bias is \"lora_only\""));
+  CHECK_THAT(said({{"fan_in_fan_out", true}}),
+             contains_text("fan_in_fan_out of 'model.layers.0.self_attn.q_proj' is false in the "
+                           "recipe, and true"));
+}
+
+TEST_CASE("adapters of an embedding have PEFT's names and axes, and modules it saved are loaded",
+          "[parity]") {
+  const ScratchFolder scratch;
+  json recipe = recipe_of("lora");
+  recipe["model"]["parametrizations"] = json::parse(R"([{"type": "lora",
+      "match": ["model.embed_tokens.weight", "lm_head.weight"],
+      "options": {"rank": 3, "alpha": 5}}])");
+  recipe["load"].erase(1);
+  recipe["optimizer"]["options"] = {{"lr", 0.05}};
+  recipe["train"]["steps"] = 3;
+  const SubprocessResult trained = run(scratch, recipe);
+  INFO(trained.out << trained.err);
+  REQUIRE(trained.exit_code == 0);
+  const std::string from = (scratch.path() / "run").string();
+  const fs::path adapter = scratch.path() / "peft";
+  const fs::path merged = scratch.path() / "merged";
+  succeed({"--export", "peft", adapter.string(), "--run-dir", from});
+  succeed({"--export", "hf", merged.string(), "--run-dir", from, "--merge"});
+  const WeightsFolder ours(adapter.string());
+  const auto shape_of = [&](const std::string& name) {
+    REQUIRE(ours.tensors().contains("base_model.model." + name));
+    return ours.tensors().at("base_model.model." + name).shape;
+  };
+  CHECK(ours.tensors().size() == 4);
+  CHECK(shape_of("model.embed_tokens.lora_embedding_A") == std::vector<int64_t>{3, 64});
+  CHECK(shape_of("model.embed_tokens.lora_embedding_B") == std::vector<int64_t>{16, 3});
+  CHECK(shape_of("lm_head.lora_A.weight") == std::vector<int64_t>{3, 16});
+  CHECK(config_of(adapter)["target_modules"] == json({"embed_tokens", "lm_head"}));
+
+  // PEFT saves the layers beside their adapters, as base_layer; here with another head.
+  std::vector<WeightTensor> tensors;
+  std::vector<at::Tensor> values;
+  for (const auto& [name, tensor] : ours.tensors()) {
+    tensors.push_back(tensor);
+    values.push_back(ours.source(name)->whole());
+  }
+  const WeightsFolder base(golden("hf_sharded").string());
+  for (const auto& [name, of_base] :
+       {std::pair{"model.embed_tokens.base_layer.weight", "model.embed_tokens.weight"},
+        std::pair{"lm_head.base_layer.weight", "lm_head.weight"},
+        std::pair{"model.norm.weight", "model.norm.weight"}}) {
+    tensors.push_back({.name = "base_model.model." + std::string(name),
+                       .dtype = at::kFloat,
+                       .shape = base.tensors().at(of_base).shape});
+    values.push_back(base.source(of_base)->whole().to(at::kFloat) * 2);
+  }
+  const fs::path saved = scratch.path() / "saved";
+  write_weights_folder(
+      saved.string(),
+      tensors,
+      [&](size_t i) { return values[i]; },
+      {{"adapter_config.json", config_of(adapter).dump()}},
+      uint64_t{1} << 40,
+      "adapter_");
+  json again = recipe;
+  again["load"].push_back({{"from", saved.string()}});
+  again["optimizer"]["options"] = {{"lr", 0.0}, {"weight_decay", 0.0}};
+  again["train"]["steps"] = 1;
+  const ScratchFolder second;
+  const SubprocessResult loaded = run(second, again);
+  INFO(loaded.out << loaded.err);
+  REQUIRE(loaded.exit_code == 0);
+  const fs::path out = second.path() / "merged";
+  succeed(
+      {"--export", "hf", out.string(), "--run-dir", (second.path() / "run").string(), "--merge"});
+  const WeightsFolder before(merged.string());
+  const WeightsFolder after(out.string());
+  for (const char* const name : {"model.embed_tokens.weight", "lm_head.weight"}) {
+    CAPTURE(name);
+    // Twice the base, and the same update.
+    const at::Tensor expected =
+        before.source(name)->whole() + base.source(name)->whole().to(at::kFloat);
+    CHECK(largest_difference(after.source(name)->whole(), expected) < 1e-5);
+  }
+  CHECK(at::equal(after.source("model.norm.weight")->whole(),
+                  base.source("model.norm.weight")->whole().to(at::kFloat) * 2));
+
+  const fs::path python = source_dir() / ".deps/peers/bin/python";
+  if (!fs::exists(python) ||
+      run_subprocess({python.string(), "-c", "import peft"}).exit_code != 0) {
+    TENON_SKIP("there is no Python with peft; `./dev deps --lm` brings one");
+  }
+  const SubprocessResult compared = run_subprocess({python.string(),
+                                                    golden("peft_peer.py").string(),
+                                                    golden("hf_sharded").string(),
+                                                    adapter.string(),
+                                                    merged.string()});
+  INFO(compared.out << compared.err);
+  CHECK(compared.exit_code == 0);
+}
+
 TEST_CASE("PEFT loads what was trained here", "[parity]") {
   const fs::path python = source_dir() / ".deps/peers/bin/python";
   const SubprocessResult found = fs::exists(python)

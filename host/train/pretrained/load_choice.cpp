@@ -109,6 +109,11 @@ std::vector<std::string> LoadChoice::idle(const std::vector<std::string>& here,
   };
   look_at_all("match", load_.match);
   look_at_all("exclude", load_.exclude);
+  for (size_t i = 0; i < load_.resize.size(); ++i) {
+    look("resize", i, load_.resize[i], std::ranges::any_of(here, [&](const std::string& name) {
+           return matches_pattern(load_.resize[i], name);
+         }));
+  }
   for (size_t i = 0; load_.is_strict && i < load_.rename.size(); ++i) {
     look(
         "rename", i, load_.rename[i].from, std::ranges::any_of(there, [&](const std::string& name) {

@@ -5,7 +5,6 @@
 
 #include "host/embedding/saved_rows.hpp"
 #include "host/error/error.hpp"
-#include "host/json/bounded_json.hpp"
 #include "host/plugin/weights_layout_proxy.hpp"
 #include "host/tensor/dtype.hpp"
 #include "host/tensor/shape_text.hpp"
@@ -13,8 +12,11 @@
 #include "host/text/formatted.hpp"
 #include "host/text/joined.hpp"
 #include "host/train/pretrained/load_choice.hpp"
+#include "host/train/pretrained/load_differences.hpp"
 #include "host/train/run_state/run_state_names.hpp"
+#include "host/train/weights/hf_names.hpp"
 #include "host/train/weights/peft_layout.hpp"
+#include "host/train/weights/resized_source.hpp"
 
 #include <ATen/Functions.h>
 #include <c10/util/accumulate.h>
@@ -30,16 +32,6 @@ constexpr char kHf[] = "hf";
 
 int64_t elements_of_row(const std::vector<int64_t>& shape) {
   return shape.empty() ? 0 : c10::multiply_integers(shape.begin() + 1, shape.end());
-}
-
-// Joins the lines, up to twenty of them.
-std::string shown_lines(const std::vector<std::string>& lines) {
-  constexpr size_t kShown = 20;
-  std::string text;
-  for (size_t i = 0; i < std::min(lines.size(), kShown); ++i) {
-    text += "\n  " + lines[i];
-  }
-  return lines.size() > kShown ? formatted("{}\n  and {} more", text, lines.size() - kShown) : text;
 }
 
 // Returns the names of the entries directly below `prefix`: "user" for "tables/user/ids".
@@ -58,10 +50,29 @@ std::vector<std::string> names_below(const StateTree& state, std::string prefix)
   return names;
 }
 
+// Compares in parts: a file may claim any size.
+bool are_equal(const TensorSource& a, const TensorSource& b) {
+  constexpr int64_t kChunk = int64_t{1} << 20;
+  if (a.shape() != b.shape()) {
+    return false;
+  }
+  for (int64_t first = 0; first < a.numel(); first += kChunk) {
+    const int64_t n = std::min(kChunk, a.numel() - first);
+    const at::Tensor of_a = at::empty({n}, a.dtype());
+    const at::Tensor of_b = at::empty({n}, b.dtype());
+    a.read(first, of_a);
+    b.read(first, of_b);
+    if (!at::equal(of_a.to(at::kDouble), of_b.to(at::kDouble))) {
+      return false;
+    }
+  }
+  return true;
+}
+
 class LoadPlanning {
  public:
   LoadPlanning(const LoadRecipe& load, const LoadedSource& source, const LoadGoal& goal)
-      : load_(load), source_(source), goal_(goal), choice_(load) {}
+      : load_(load), source_(source), goal_(goal), choice_(load), differences_(load) {}
 
   LoadPlan make() {
     const WeightPlaces places = choose_places();
@@ -84,11 +95,20 @@ class LoadPlanning {
   }
 
  private:
-  [[noreturn]] void refuse(const std::vector<std::string>& lines) const {
+  LoadMisfits misfits() const {
+    return {.unfit = plan_.unfit, .kept = plan_.kept, .left = plan_.left};
+  }
+
+  [[noreturn]] void refuse(const std::string& lines) const {
     throw Error("load.mismatch",
-                source_.address + " does not fit " + load_.pointer + ":" + shown_lines(lines) +
-                    "\nset \"strict\": false to load what fits, or select and rename with "
-                    "\"match\", \"exclude\" and \"rename\"");
+                source_.address + " does not fit " + load_.pointer + ":" + lines +
+                    differences_.advice(misfits()));
+  }
+
+  bool is_hf_layout() const {
+    return !source_.state.has_value() && !source_.adapter.has_value() &&
+           (load_.layout == LoadLayout::kHf ||
+            (load_.layout == LoadLayout::kAuto && WeightsLayoutProxy::of(goal_.model).has_value()));
   }
 
   WeightPlaces choose_places() const {
@@ -99,14 +119,14 @@ class LoadPlanning {
                         ": it has an adapter, and the recipe has no parametrizations; add the "
                         "adapter's to /model/parametrizations");
       }
-      return peft_places(goal_.model, goal_.graph);
+      std::set<std::string> there;
+      for (const auto& [name, tensor] : source_.tensors) {
+        there.insert(name);
+      }
+      return peft_places(goal_.model, goal_.graph, PeftUse::kLoad, there);
     }
-    const bool is_hf =
-        !source_.state.has_value() &&
-        (load_.layout == LoadLayout::kHf ||
-         (load_.layout == LoadLayout::kAuto && WeightsLayoutProxy::of(goal_.model).has_value()));
-    return is_hf ? places_in_layout(goal_.model, goal_.graph, kHf, TENON_F32)
-                 : own_places(goal_.graph, Unstored::kInclude);
+    return is_hf_layout() ? places_in_layout(goal_.model, goal_.graph, kHf, TENON_F32)
+                          : own_places(goal_.graph, Unstored::kInclude);
   }
 
   // Maps names here to names in the source.
@@ -114,7 +134,8 @@ class LoadPlanning {
   std::map<std::string, std::string> by_name_here(const Names& names) {
     std::map<std::string, std::string> there_of;
     for (const std::string& there : names) {
-      const std::string here = choice_.name_here(there);
+      const std::string here =
+          prefix_.has_value() ? prefix_->here(there) : choice_.name_here(there);
       const auto [at, is_new] = there_of.try_emplace(here, there);
       if (!is_new) {
         plan_.unfit.push_back("'" + at->second + "' and '" + there + "' would both be '" + here +
@@ -127,10 +148,12 @@ class LoadPlanning {
   void place_weights(const WeightPlaces& places) {
     std::vector<std::string> names;
     for (const auto& [name, tensor] : source_.tensors) {
-      names.push_back(name);
+      if (!is_hf_layout() || !is_computed_in_hf(name, tensor->shape())) {
+        names.push_back(name);
+      }
     }
+    find_prefix(places, names);
     const auto there_of = by_name_here(names);
-    compare_config();
     find_reals(there_of);
     std::set<std::string> known;
     // If the main name of a weight is missing, its alias is used.
@@ -159,14 +182,30 @@ class LoadPlanning {
         plan_.left.push_back(there);
       }
     }
+    compare_config();
     find_started();
+  }
+
+  // Folders of Hugging Face may have other prefixes. Rules of the recipe take the place of this.
+  void find_prefix(const WeightPlaces& places, std::vector<std::string>& names) {
+    if (!is_hf_layout() || !load_.rename.empty()) {
+      return;
+    }
+    std::set<std::string> here;
+    for (const PlacedTensor& tensor : places.tensors) {
+      here.insert(tensor.name);
+    }
+    prefix_.emplace(std::set<std::string>(names.begin(), names.end()), here);
+    std::erase_if(names, [&](const std::string& name) { return prefix_->is_other_part(name); });
   }
 
   // Finds the parametrizations that have a real parameter or buffer of their own in the source.
   void find_reals(const std::map<std::string, std::string>& there_of) {
     const ModelGraph& graph = goal_.graph;
     for (const ModelParametrization& made : graph.parametrizations) {
-      has_reals_.push_back(std::ranges::any_of(made.reals,
+      // An adapter has the reals, under other names.
+      has_reals_.push_back(source_.adapter.has_value() ||
+                           std::ranges::any_of(made.reals,
                                                [&](uint32_t p) {
                                                  return p != made.parameter &&
                                                         there_of.contains(graph.parameters[p].name);
@@ -215,7 +254,26 @@ class LoadPlanning {
         continue;
       }
       const auto& from = source_.tensors.at(found->second);
-      if (from->shape() != tensor.shape) {
+      const bool has_more_rows =
+          tensor.parts.size() == 1 && !part.is_transposed && !part.is_slice() &&
+          from->shape().size() == tensor.shape.size() && !tensor.shape.empty() &&
+          std::equal(from->shape().begin() + 1, from->shape().end(), tensor.shape.begin() + 1) &&
+          from->shape().front() > 0 && from->shape().front() < tensor.shape.front() &&
+          c10::isFloatingType(from->dtype()) && is_floating(weight);
+      if (has_more_rows && differences_.resizes(weight.name)) {
+        differences_.add_resized(from->shape().front(), tensor.shape.front());
+        plan_.resized.push_back(weight.name);
+        plan_.parts.push_back(
+            {.placed = part,
+             .from = std::make_shared<ResizedSource>(from, tensor.shape.front(), weight.name),
+             .first_element = 0});
+      } else if (from->shape() != tensor.shape) {
+        differences_.add_shape(found->second,
+                               weight.name,
+                               from->shape(),
+                               tensor.shape,
+                               has_more_rows,
+                               source_.config.has_value());
         plan_.unfit.push_back("'" + found->second + "' is " + shape_text(from->shape()) +
                               ", expected " + shape_text(tensor.shape));
       } else if (c10::isFloatingType(from->dtype()) != is_floating(weight)) {
@@ -262,8 +320,9 @@ class LoadPlanning {
                      const std::string& second) {
     const bool is_wanted = load_.is_strict && tensor.parts.size() == 1 &&
                            choice_.takes(plan_.weights[tensor.parts.front().weight].name);
-    if (is_wanted &&
-        !at::equal(source_.tensors.at(first)->whole(), source_.tensors.at(second)->whole())) {
+    // place_tensor() reports another shape than the model's.
+    if (is_wanted && source_.tensors.at(first)->shape() == tensor.shape &&
+        !are_equal(*source_.tensors.at(first), *source_.tensors.at(second))) {
       plan_.unfit.push_back("'" + second + "' has different values than '" + first +
                             "', but the model ties them");
     }
@@ -271,24 +330,10 @@ class LoadPlanning {
 
   void compare_config() {
     if (source_.adapter.has_value()) {
-      for (const std::string& line : peft_differences(goal_.model, goal_.graph, *source_.adapter)) {
-        plan_.unfit.push_back(line);
-      }
-      return;
-    }
-    const auto proxy = WeightsLayoutProxy::of(goal_.model);
-    if (!source_.config.has_value() || !proxy.has_value() || load_.layout == LoadLayout::kOwn) {
-      return;
-    }
-    if (!is_json_object(*source_.config)) {
-      plan_.unfit.push_back("its config.json is not a JSON object");
-      return;
-    }
-    for (const LayoutDifference& difference : proxy->compare(kHf, *source_.config)) {
-      // A load that does not take everything may read parts of another model.
-      (choice_.takes_all() ? plan_.unfit : plan_.cautions)
-          .push_back(difference.option + " is " + difference.here + " in the recipe, and " +
-                     difference.there + " in config.json");
+      differences_.add_function(peft_differences(goal_.model, goal_.graph, *source_.adapter));
+    } else if (source_.config.has_value() && load_.layout != LoadLayout::kOwn) {
+      differences_.compare_config(
+          goal_.model, *source_.config, choice_.takes_all(), plan_.cautions);
     }
   }
 
@@ -331,7 +376,8 @@ class LoadPlanning {
     const std::string prefix = state_path(run_state::kOptimizer, "updates");
     if (!source_.state.has_value() || !source_.state->has_subtree(run_state::kOptimizer)) {
       refuse(
-          {"it has no optimizer state; remove \"optimizer\" from parts, or use a full checkpoint"});
+          "\n  it has no optimizer state; remove \"optimizer\" from parts, or use a full "
+          "checkpoint");
     }
     // Parameter names may contain '/'.
     std::vector<std::string> names;
@@ -360,7 +406,7 @@ class LoadPlanning {
 
   void place_data() {
     if (!source_.state.has_value() || !source_.state->has_subtree(run_state::kTrainData)) {
-      refuse({"it has no data position; remove \"data\" from parts, or use a full checkpoint"});
+      refuse("\n  it has no data position; remove \"data\" from parts, or use a full checkpoint");
     }
     plan_.has_data = true;
   }
@@ -392,29 +438,32 @@ class LoadPlanning {
     }
   }
 
-  // Throws if a strict load has misfits, or if nothing would be loaded. A table that the source
-  // lacks is no misfit: it starts empty.
+  // Throws if a strict load has misfits, if the source's config.json describes another function, or
+  // if nothing would be loaded. A table that the source lacks is no misfit: it starts empty.
   void refuse_what_does_not_fit() {
-    std::vector<std::string> lines;
-    if (load_.is_strict) {
-      lines = plan_.unfit;
-      for (const std::string& name : plan_.kept) {
-        lines.push_back("'" + name + "' is missing");
-      }
-      for (const std::string& name : plan_.left) {
-        lines.push_back("'" + name + "' is not in the model");
-      }
+    std::string lines = differences_.lines(misfits());
+    if (!load_.is_strict) {
+      warn_of_initial_values();
     }
     const bool has_some =
         !plan_.parts.empty() || !plan_.tables.empty() || !plan_.optimized.empty() || plan_.has_data;
     if (!has_some) {
-      lines.insert(lines.begin(), "nothing would be loaded");
-      lines.insert(lines.end(), plan_.unfit.begin(), plan_.unfit.end());
+      lines =
+          "\n  nothing would be loaded" + lines + (load_.is_strict ? "" : shown_lines(plan_.unfit));
     }
     if (!lines.empty()) {
       refuse(lines);
     }
     plan_.kept.insert(plan_.kept.end(), kept_tables_.begin(), kept_tables_.end());
+  }
+
+  void warn_of_initial_values() {
+    for (const std::string& line : plan_.unfit) {
+      plan_.cautions.push_back(line + "; it keeps its initial values");
+    }
+    for (const std::string& name : plan_.kept) {
+      plan_.cautions.push_back("'" + name + "' is missing; it keeps its initial values");
+    }
   }
 
   const LoadRecipe& load_;
@@ -423,7 +472,9 @@ class LoadPlanning {
   const LoadChoice choice_;
   LoadPlan plan_;
   std::vector<std::string> kept_tables_;
-  std::vector<bool> has_reals_;  // by parametrization
+  std::vector<bool> has_reals_;     // by parametrization
+  std::optional<HfPrefix> prefix_;  // of names in the source
+  LoadDifferences differences_;
 };
 
 }  // namespace
@@ -508,6 +559,7 @@ std::string plan_text(const LoadPlan& plan, int64_t num_rows) {
   const auto tell = [&](const char* what, const std::vector<std::string>& names) {
     text += names.empty() ? "" : what + list(names, kShown);
   };
+  tell("; with rows for new tokens: ", plan.resized);
   tell("; unchanged: ", plan.kept);
   tell("; skipped: ", plan.left);
   tell("; does not fit: ", plan.unfit);

@@ -54,10 +54,11 @@ struct LoadPlan {
   bool has_data = false;
   // Parametrizations whose effective parameter is loaded without the other reals: they start again.
   std::vector<uint32_t> started;
+  std::vector<std::string> resized;   // weights that get rows for new tokens
   std::vector<std::string> kept;      // requested, but missing in the source
   std::vector<std::string> left;      // in the source, but not in the model
   std::vector<std::string> unfit;     // "head.weight: [8, 3], expected [8, 4]"
-  std::vector<std::string> cautions;  // differences from config.json that only cause a warning
+  std::vector<std::string> cautions;  // differences that only cause a warning
 };
 
 // Returns the plan of a load from an open source.

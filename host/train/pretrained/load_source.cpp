@@ -58,6 +58,18 @@ std::optional<std::string> base_hash_in(const WeightsFolder& folder) {
   }
 }
 
+// As find_checkpoints. Of a folder of another program, the error says why it cannot be read.
+NamedCheckpoints checkpoints_in(const std::string& path) {
+  try {
+    return find_checkpoints(path);
+  } catch (const Error&) {
+    if (const std::string other = other_weights_in(path); !other.empty()) {
+      throw Error("weights.bad_folder", other);
+    }
+    throw;
+  }
+}
+
 }  // namespace
 
 bool is_lost_source(const Error& error) {
@@ -85,7 +97,7 @@ std::vector<LoadSearch::Place> LoadSearch::look(size_t source) {
       } else if (is_weights_folder(from.path)) {
         told.push_back({from.path, ""});
       } else {
-        const NamedCheckpoints found = find_checkpoints(from.path);
+        const NamedCheckpoints found = checkpoints_in(from.path);
         std::ranges::for_each(found.warnings, log_warning);
         for (auto checkpoint = found.checkpoints.rbegin(); checkpoint != found.checkpoints.rend();
              ++checkpoint) {

@@ -244,7 +244,8 @@ void Pretrained::resolve_slots(const LoadRecipe& load,
           "load.mismatch",
           opened.source.address + " does not fit " + load.pointer + ": table '" + spec.name +
               "' has " + misfit +
-              "; remove \"optimizer\" from parts, or set \"strict\": false to load what fits");
+              "; remove \"optimizer\" from parts, or set \"strict\": false to start these states "
+              "from zero");
     }
     rows.has_slots = false;
     opened.plan.unfit.push_back("the optimizer state of table " + spec.name);
@@ -432,11 +433,12 @@ StateTree Pretrained::with_optimizer(const LoadRecipe& load,
   if (const auto told =
           std::ranges::find_if(all, [](const std::string& text) { return !text.empty(); });
       told != all.end()) {
-    throw Error(
-        "load.mismatch",
-        opened.source.address + " does not fit " + load.pointer +
-            ": the optimizer states differ:" + *told +
-            "\nremove \"optimizer\" from parts, or set \"strict\": false to load what fits");
+    throw Error("load.mismatch",
+                opened.source.address + " does not fit " + load.pointer +
+                    ": the optimizer states differ:" + *told +
+                    "\nremove \"optimizer\" from parts, or set \"strict\": false to start these "
+                    "states from "
+                    "zero");
   }
   for (const FlatGroup& group : targets.parameters.groups()) {
     start_pieces(group, own, opened, taken);

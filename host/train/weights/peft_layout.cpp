@@ -30,40 +30,75 @@ constexpr std::string_view kWeight = ".weight";
   throw Error("weights.bad_layout", why);
 }
 
-// Returns the module of each parametrization, by the names of the layout "hf" if the model has it:
-// "model.layers.0.self_attn.q_proj".
-std::vector<std::string> modules_of(const ComponentInstance& model, const ModelGraph& graph) {
-  std::map<uint32_t, std::string> names;
+// The module of a parametrization in PEFT.
+struct Module {
+  std::string name;            // "model.layers.0.self_attn.q_proj"
+  bool is_embedding = false;   // an embedding's adapter has names and axes of its own
+  bool is_transposed = false;  // files store the matrix transposed, as Conv1D of GPT-2 does
+  bool is_tied = false;        // another module has the same matrix
+};
+
+// Modules of transformers that are embeddings.
+bool is_embedding_name(const std::string& name) {
+  static const std::set<std::string> names = {
+      "embed_tokens", "wte", "wpe", "word_embeddings", "embed_in", "embeddings"};
+  return names.contains(name.substr(name.rfind('.') + 1));
+}
+
+std::string without_suffix(std::string name) {
+  if (name.ends_with(kWeight)) {
+    name.resize(name.size() - kWeight.size());
+  }
+  return name;
+}
+
+// Returns the module of each parametrization, by the names of the layout "hf" if the model has it.
+std::vector<Module> modules_of(const ComponentInstance& model,
+                               const ModelGraph& graph,
+                               PeftUse use) {
+  std::map<uint32_t, Module> found;
   if (WeightsLayoutProxy::of(model).has_value()) {
     const WeightPlaces places = places_in_layout(model, graph, "hf", TENON_F32);
     for (const PlacedTensor& tensor : places.tensors) {
       for (const PlacedWeight& part : tensor.parts) {
         const Weight& weight = places.weights[part.weight];
-        if (weight.parametrization == kNoIndex || tensor.is_alias) {
+        if (weight.parametrization == kNoIndex) {
           continue;
         }
-        if (tensor.parts.size() != 1 || part.is_transposed) {
-          refuse(
-              formatted("'{}' is {} of the tensor '{}', for which PEFT has no separate adapter; "
-                        "merge the adapter: --export hf PATH --merge",
-                        weight.name,
-                        part.is_transposed ? "the transpose" : "a part",
-                        tensor.name));
+        if (tensor.is_alias) {
+          found[weight.parametrization].is_tied = true;
+          continue;
         }
-        names[weight.parametrization] = tensor.name;
+        if (tensor.parts.size() != 1) {
+          refuse(formatted(
+              "'{}' is a part of the tensor '{}', for which PEFT has one adapter; {}",
+              weight.name,
+              tensor.name,
+              use == PeftUse::kExport
+                  ? "merge the adapter: --export hf PATH --merge"
+                  : "merge the folder's adapter in PEFT (merge_and_unload), and load the merged "
+                    "model"));
+        }
+        Module& module = found[weight.parametrization];
+        module.name = without_suffix(tensor.name);
+        module.is_transposed = part.is_transposed;
       }
     }
   }
-  std::vector<std::string> modules;
+  std::vector<Module> modules;
   for (uint32_t k = 0; k < graph.parametrizations.size(); ++k) {
-    const auto found = names.find(k);
-    std::string name = found != names.end()
-                           ? found->second
-                           : graph.parameters[graph.parametrizations[k].parameter].name;
-    if (name.ends_with(kWeight)) {
-      name.resize(name.size() - kWeight.size());
+    Module module = found[k];
+    if (module.name.empty()) {
+      module.name = without_suffix(graph.parameters[graph.parametrizations[k].parameter].name);
     }
-    modules.push_back(std::move(name));
+    module.is_embedding = is_embedding_name(module.name);
+    if (module.is_embedding && module.is_tied) {
+      refuse(formatted("'{}' is also the output head, and PEFT adapts only the embedding; {}",
+                       module.name,
+                       use == PeftUse::kExport ? "merge the adapter: --export hf PATH --merge"
+                                               : "use a model whose options do not tie them"));
+    }
+    modules.push_back(std::move(module));
   }
   return modules;
 }
@@ -84,11 +119,10 @@ std::string last_component(const std::string& module) {
 
 // Returns the modules in the shortest form that PEFT understands: the last component where all
 // matrices of that component are adapted, else the whole path.
-std::vector<std::string> targets_of(const std::vector<std::string>& modules,
-                                    const ModelGraph& graph) {
+std::vector<std::string> targets_of(const std::vector<Module>& modules, const ModelGraph& graph) {
   std::map<std::string, size_t> num_adapted;
-  for (const std::string& module : modules) {
-    ++num_adapted[last_component(module)];
+  for (const Module& module : modules) {
+    ++num_adapted[last_component(module.name)];
   }
   std::map<std::string, size_t> num_there;
   for (const ModelParameter& parameter : graph.parameters) {
@@ -97,9 +131,9 @@ std::vector<std::string> targets_of(const std::vector<std::string>& modules,
     }
   }
   std::set<std::string> targets;
-  for (const std::string& module : modules) {
-    const std::string last = last_component(module);
-    targets.insert(num_adapted[last] == num_there[last] ? last : module);
+  for (const Module& module : modules) {
+    const std::string last = last_component(module.name);
+    targets.insert(num_adapted[last] == num_there[last] ? last : module.name);
   }
   return {targets.begin(), targets.end()};
 }
@@ -129,6 +163,8 @@ class JoinedConfig {
       }
     }
   }
+
+  void set_fan_in_fan_out() { config_["fan_in_fan_out"] = true; }
 
   std::string text(const std::vector<std::string>& targets) {
     config_["task_type"] = "CAUSAL_LM";
@@ -175,14 +211,95 @@ std::optional<ordered_json> from_pattern(const ordered_json& config,
 
 }  // namespace
 
-WeightPlaces peft_places(const ComponentInstance& model, const ModelGraph& graph) {
+namespace {
+
+// Adds the tensor of a PEFT folder for a real of an adapter, by its name in a module of its own.
+void add_real(const Module& module,
+              const std::string& entry,
+              const Weight& weight,
+              WeightPlaces& places) {
+  std::string name = entry;
+  PlacedWeight part{.weight = places.weights.size()};
+  std::vector<int64_t> shape = weight.shape;
+  if (module.is_embedding) {
+    // The update of an embedding [V, D] is (B A)^T, for A [R, V] and B [D, R].
+    if (entry != "lora_A.weight" && entry != "lora_B.weight") {
+      refuse(
+          formatted("'{}': PEFT scales an embedding's columns, and not its rows; use \"lora\" or "
+                    "\"rslora\" for it",
+                    module.name));
+    }
+    name = entry == "lora_A.weight" ? "lora_embedding_B" : "lora_embedding_A";
+    part.is_transposed = true;
+    std::swap(shape[0], shape[1]);
+  }
+  places.tensors.push_back(
+      {.name = kPrefix + module.name + "." + name, .shape = std::move(shape), .parts = {part}});
+  places.weights.push_back(weight);
+}
+
+// Adds the tensors of a folder that are parameters of the model itself: modules_to_save, and the
+// embedding layers that PEFT saves beside their adapters.
+void add_saved_modules(const ComponentInstance& model,
+                       const ModelGraph& graph,
+                       const std::set<std::string>& there,
+                       WeightPlaces& places) {
+  if (!WeightsLayoutProxy::of(model).has_value()) {
+    return;
+  }
+  constexpr std::string_view kBase = ".base_layer.";
+  const WeightPlaces layout = places_in_layout(model, graph, "hf", TENON_F32);
+  for (const std::string& name : there) {
+    if (!name.starts_with(kPrefix)) {
+      continue;
+    }
+    std::string own = name.substr(std::string_view(kPrefix).size());
+    if (const size_t at = own.find(kBase); at != std::string::npos) {
+      own.erase(at, kBase.size() - 1);
+    }
+    const auto tensor = std::ranges::find(layout.tensors, own, &PlacedTensor::name);
+    if (tensor == layout.tensors.end() || tensor->is_alias) {
+      continue;
+    }
+    PlacedTensor placed = *tensor;
+    placed.name = name;
+    placed.is_alias = false;
+    for (PlacedWeight& part : placed.parts) {
+      const Weight& weight = layout.weights[part.weight];
+      if (!weight.is_stored) {
+        refuse(formatted("'{}' has a quantized base, and the folder has other values of it",
+                         weight.name));
+      }
+      const auto known = std::ranges::find(places.weights, weight.name, &Weight::name);
+      part.weight = static_cast<size_t>(known - places.weights.begin());
+      if (known == places.weights.end()) {
+        places.weights.push_back(weight);
+      }
+    }
+    places.tensors.push_back(std::move(placed));
+  }
+}
+
+// Initializations that leave the base as it is. The others change it by values that the folder does
+// not have.
+bool keeps_base(const ordered_json& init) {
+  return init.is_null() || init.is_boolean() || init == "gaussian" || init == "eva" ||
+         init == "orthogonal";
+}
+
+}  // namespace
+
+WeightPlaces peft_places(const ComponentInstance& model,
+                         const ModelGraph& graph,
+                         PeftUse use,
+                         const std::set<std::string>& there) {
   if (graph.parametrizations.empty()) {
     throw Error("weights.no_layout",
                 "the recipe has no parametrizations, and so no adapters for the layout \"peft\"; "
                 "use --export hf");
   }
   const WeightPlaces own = own_places(graph);
-  const std::vector<std::string> modules = modules_of(model, graph);
+  const std::vector<Module> modules = modules_of(model, graph, use);
   WeightPlaces places;
   JoinedConfig config;
   for (size_t k = 0; k < graph.parametrizations.size(); ++k) {
@@ -197,20 +314,72 @@ WeightPlaces peft_places(const ComponentInstance& model, const ModelGraph& graph
                          entry.name,
                          entry.parameter));
       }
-      places.tensors.push_back({.name = kPrefix + modules[k] + "." + entry.name,
-                                .shape = weight->shape,
-                                .parts = {{.weight = places.weights.size()}}});
-      places.weights.push_back(*weight);
+      add_real(modules[k], entry.name, *weight, places);
     }
     for (const LayoutFile& file : description.files) {
       if (file.name == kAdapterConfig) {
-        config.add(modules[k], ordered_json::parse(file.text));
+        config.add(modules[k].name, ordered_json::parse(file.text));
       }
     }
   }
+  if (std::ranges::any_of(modules, &Module::is_transposed)) {
+    config.set_fan_in_fan_out();  // PEFT turns it off for other modules
+  }
   places.files.push_back({.name = kAdapterConfig, .text = config.text(targets_of(modules, graph))});
+  add_saved_modules(model, graph, there, places);
   return places;
 }
+
+namespace {
+
+// Returns the first key of an adapter_config.json that changes what the tensors mean or adds
+// computations, for users; "" if there is none.
+std::string unsupported_in(const ordered_json& there) {
+  if (const auto type = there.find("peft_type"); type == there.end() || *type != "LORA") {
+    return formatted("peft_type is {} in {}, expected \"LORA\"",
+                     type == there.end() ? "missing" : type->dump(),
+                     kAdapterConfig);
+  }
+  if (const auto bias = there.find("bias"); bias != there.end() && *bias != "none") {
+    return formatted("bias is {} in {}, and trained biases are not supported; expected \"none\"",
+                     bias->dump(),
+                     kAdapterConfig);
+  }
+  if (const auto init = there.find("init_lora_weights");
+      init != there.end() && !keeps_base(*init)) {
+    return formatted(
+        "init_lora_weights is {} in {}: PEFT changes the base when it loads this adapter; convert "
+        "the adapter in PEFT, by save_pretrained(..., "
+        "path_initial_model_for_weight_conversion=...)",
+        init->dump(),
+        kAdapterConfig);
+  }
+  // Each changes what the tensors mean, or adds computations.
+  for (const char* const key : {"lora_bias",
+                                "use_qalora",
+                                "use_bdlora",
+                                "alora_invocation_tokens",
+                                "arrow_config",
+                                "ensure_weight_tying",
+                                "layer_replication",
+                                "kasa_config",
+                                "megatron_config",
+                                "monteclora_config",
+                                "target_parameters",
+                                "trainable_token_indices",
+                                "velora_config"}) {
+    const auto value = there.find(key);
+    if (value != there.end() && !value->is_null() && *value != false && !value->empty()) {
+      return formatted("{} is {} in {}, which is not supported; expected null or false",
+                       key,
+                       value->dump(),
+                       kAdapterConfig);
+    }
+  }
+  return "";
+}
+
+}  // namespace
 
 std::vector<std::string> peft_differences(const ComponentInstance& model,
                                           const ModelGraph& graph,
@@ -218,49 +387,28 @@ std::vector<std::string> peft_differences(const ComponentInstance& model,
   if (!is_json_object(config)) {
     return {std::string(kAdapterConfig) + " is not a JSON object"};
   }
-  ordered_json there = ordered_json::parse(config);
-  if (const auto type = there.find("peft_type"); type == there.end() || *type != "LORA") {
-    return {formatted("peft_type is {} in {}, expected \"LORA\"",
-                      type == there.end() ? "missing" : type->dump(),
-                      kAdapterConfig)};
+  const ordered_json there = ordered_json::parse(config);
+  if (const std::string line = unsupported_in(there); !line.empty()) {
+    return {line};
   }
-  if (const auto bias = there.find("bias"); bias != there.end() && *bias != "none") {
-    return {formatted("bias is {} in {}, and trained biases are not supported; expected \"none\"",
-                      bias->dump(),
-                      kAdapterConfig)};
-  }
-  // Each changes what the tensors mean, or adds computations.
-  for (const char* const key : {"lora_bias",
-                                "use_qalora",
-                                "use_bdlora",
-                                "alora_invocation_tokens",
-                                "layer_replication",
-                                "kasa_config",
-                                "monteclora_config",
-                                "velora_config"}) {
-    const auto value = there.find(key);
-    if (value != there.end() && !value->is_null() && *value != false) {
-      return {formatted("{} is {} in {}, which is not supported; expected null or false",
-                        key,
-                        value->dump(),
-                        kAdapterConfig)};
-    }
-  }
-  const std::vector<std::string> modules = modules_of(model, graph);
+  const std::vector<Module> modules = modules_of(model, graph, PeftUse::kLoad);
   std::vector<std::string> lines;
   for (size_t k = 0; k < graph.parametrizations.size(); ++k) {
     ordered_json one = there;
-    if (const auto rank = from_pattern(there, "rank_pattern", modules[k])) {
+    if (const auto rank = from_pattern(there, "rank_pattern", modules[k].name)) {
       one["r"] = *rank;
     }
-    if (const auto alpha = from_pattern(there, "alpha_pattern", modules[k])) {
+    if (const auto alpha = from_pattern(there, "alpha_pattern", modules[k].name)) {
       one["lora_alpha"] = *alpha;
+    }
+    if (modules[k].is_transposed) {
+      one.erase("fan_in_fan_out");  // PEFT turns it on for such modules
     }
     for (const LayoutDifference& difference :
          layout_of(graph.parametrizations[k]).compare(kLayout, one.dump())) {
       lines.push_back(formatted("{} of '{}' is {} in the recipe, and {} in {}",
                                 difference.option,
-                                modules[k],
+                                modules[k].name,
                                 difference.here,
                                 difference.there,
                                 kAdapterConfig));

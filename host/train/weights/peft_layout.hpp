@@ -10,6 +10,7 @@
 #include "host/plugin/instance.hpp"
 #include "host/train/weights/weight_places.hpp"
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -18,12 +19,19 @@ namespace tenon {
 inline constexpr char kAdapterConfig[] = "adapter_config.json";
 inline constexpr char kAdapterBase[] = "adapter_base.json";  // the hash of the base, for Tenon
 
-// Returns the places of the real parameters of all parametrizations, and adapter_config.json.
+// Whether an adapter is written or read, for messages.
+enum class PeftUse { kExport, kLoad };
+
+// Returns the places of the real parameters of all parametrizations, and adapter_config.json. Of
+// the names of a folder's tensors, `there`, it also places those of the model's own parameters.
 //
 // Errors   weights.no_layout if a parametrization has no names for PEFT, or there is none;
 //          weights.bad_layout if PEFT cannot express them: the weight of a module is not one
 //          parameter, or settings differ that PEFT has only once
-WeightPlaces peft_places(const ComponentInstance& model, const ModelGraph& graph);
+WeightPlaces peft_places(const ComponentInstance& model,
+                         const ModelGraph& graph,
+                         PeftUse use = PeftUse::kExport,
+                         const std::set<std::string>& there = {});
 
 // Returns where the text of an adapter_config.json contradicts the parametrizations of a graph:
 // "rank of 'model.layers.0...' is 16 in the recipe, and 8 in adapter_config.json".

@@ -9,6 +9,7 @@
 #include "host/text/formatted.hpp"
 #include "host/train/run_state/run_state_names.hpp"
 #include "host/train/weights/converted_source.hpp"
+#include "host/train/weights/hf_names.hpp"
 #include "host/train/weights/weight_sources.hpp"
 
 #include <ATen/Functions.h>
@@ -25,26 +26,22 @@ namespace {
 
 constexpr char kConfig[] = "config.json";
 
+// Differences of one kind; the first ones are shown.
 class Differences {
  public:
   void add(const std::string& line) {
-    constexpr size_t kShown = 20;
+    constexpr size_t kShown = 8;
     if (++count_ <= kShown) {
       text_ += "\n  " + line;
     }
+    more_ = count_ > kShown ? formatted("\n  and {} more", count_ - kShown) : "";
   }
-  void refuse_if_any(const std::string& folder) const {
-    if (count_ > 0) {
-      const std::string more = count_ > 20 ? formatted("\n  and {} more", count_ - 20) : "";
-      throw Error("weights.mismatch",
-                  folder + " does not fit the model of the recipe:" + text_ + more +
-                      "\nchange /model/options of the recipe, or pass another folder");
-    }
-  }
+  std::string text() const { return text_ + more_; }
 
  private:
   size_t count_ = 0;
   std::string text_;
+  std::string more_;
 };
 
 }  // namespace
@@ -55,38 +52,66 @@ WeightsImport::WeightsImport(const ComponentInstance& model,
     : layout_(request.format),
       folder_(request.from),
       places_(places_in_layout(model, graph, request.format, TENON_F32)) {
+  std::set<std::string> there;
+  std::set<std::string> here;
+  for (const auto& [name, tensor] : folder_.tensors()) {
+    if (!is_computed_in_hf(name, tensor.shape)) {
+      there.insert(name);
+    }
+  }
+  for (const PlacedTensor& tensor : places_.tensors) {
+    here.insert(tensor.name);
+  }
+  const HfPrefix prefix(there, here);
+  for (const std::string& name : there) {
+    if (!prefix.is_other_part(name)) {
+      there_of_[prefix.here(name)] = name;
+    }
+  }
   check(model, graph);
 }
 
-void WeightsImport::check(const ComponentInstance& model, const ModelGraph& graph) const {
-  Differences differences;
+// Returns the lines of the differences between config.json and the model.
+std::string WeightsImport::config_differences(const ComponentInstance& model) const {
+  Differences of_config;
   const auto config = folder_.text(kConfig);
   if (config.has_value()) {
     if (!is_json_object(*config)) {
       throw Error("weights.bad_folder", folder_.path() + "/" + kConfig + " is not a JSON object");
     }
+    if (const auto method = quantization_of(*config)) {
+      of_config.add("its weights are quantized (quantization_config: " + *method + ")");
+    }
     for (const LayoutDifference& difference :
-         WeightsLayoutProxy::of(model)->compare(layout_, *config)) {
-      differences.add(difference.option + " is " + difference.here + " in the recipe, and " +
-                      difference.there + " in " + kConfig);
+         WeightsLayoutProxy::of(model)->compare(layout_, text_config(*config))) {
+      of_config.add(difference.option + " is " + difference.here + " in the recipe, and " +
+                    difference.there + " in " + kConfig);
     }
   } else {
     log_warning(folder_.path() + " has no " + kConfig +
                 ": only names and shapes are compared with the model");
   }
+  return of_config.text();
+}
+
+void WeightsImport::check(const ComponentInstance& model, const ModelGraph& graph) const {
+  const std::string of_config = config_differences(model);
+  Differences of_shapes;
+  Differences missing;
+  Differences unknown;
   std::set<std::string> known;
   for (const PlacedTensor& tensor : places_.tensors) {
     known.insert(tensor.name);
-    const auto found = folder_.tensors().find(tensor.name);
-    if (found == folder_.tensors().end()) {
+    const WeightTensor* const found = find(tensor.name);
+    if (found == nullptr) {
       if (!tensor.is_alias) {
-        differences.add("'" + tensor.name + "' is missing");
+        missing.add("'" + tensor.name + "' is missing");
       }
       continue;
     }
-    if (found->second.shape != tensor.shape) {
-      differences.add("'" + tensor.name + "' is " + shape_text(found->second.shape) +
-                      ", but the model expects " + shape_text(tensor.shape));
+    if (found->shape != tensor.shape) {
+      of_shapes.add("'" + tensor.name + "' is " + shape_text(found->shape) +
+                    ", but the model expects " + shape_text(tensor.shape));
     }
     for (const PlacedWeight& part : tensor.parts) {
       const Weight& weight = places_.weights[part.weight];
@@ -94,19 +119,34 @@ void WeightsImport::check(const ComponentInstance& model, const ModelGraph& grap
                                                           : graph.buffers[weight.buffer].dtype;
       const bool is_floating =
           !is_dtype(dtype) || c10::isFloatingType(static_cast<at::ScalarType>(dtype));
-      if (c10::isFloatingType(found->second.dtype) != is_floating) {
-        differences.add("'" + tensor.name + "' has the dtype " +
-                        c10::toString(found->second.dtype));
+      if (c10::isFloatingType(found->dtype) != is_floating) {
+        of_shapes.add("'" + tensor.name + "' has the dtype " + c10::toString(found->dtype));
       }
     }
   }
-  for (const auto& [name, tensor] : folder_.tensors()) {
-    if (!known.contains(name)) {
-      differences.add("'" + name + "' " + shape_text(tensor.shape) +
-                      " is not a tensor of the model");
+  for (const auto& [here, there] : there_of_) {
+    if (!known.contains(here)) {
+      unknown.add("'" + there + "' " + shape_text(folder_.tensors().at(there).shape) +
+                  " is not a tensor of the model");
     }
   }
-  differences.refuse_if_any(folder_.path());
+  const std::string text = of_config + of_shapes.text() + missing.text() + unknown.text();
+  if (!text.empty()) {
+    throw Error(
+        "weights.mismatch",
+        folder_.path() + " does not fit the model of the recipe:" + text +
+            "\nchange /model/options of the recipe, pass another folder, or use \"load\" of "
+            "the recipe, which selects, renames and resizes");
+  }
+}
+
+const WeightTensor* WeightsImport::find(const std::string& name) const {
+  const auto found = there_of_.find(name);
+  return found == there_of_.end() ? nullptr : &folder_.tensors().at(found->second);
+}
+
+std::shared_ptr<const TensorSource> WeightsImport::source(const std::string& name) const {
+  return folder_.source(there_of_.at(name));
 }
 
 void WeightsImport::load(ParameterStore& store) const {
@@ -117,7 +157,7 @@ void WeightsImport::load(ParameterStore& store) const {
     if (tensor.is_alias) {
       continue;
     }
-    const auto file = folder_.source(tensor.name);
+    const auto file = source(tensor.name);
     const int64_t row = tensor.shape.empty()
                             ? 0
                             : c10::multiply_integers(tensor.shape.begin() + 1, tensor.shape.end());
@@ -139,7 +179,7 @@ void WeightsImport::load(ParameterStore& store) const {
     tree.put_source(entry, source);
   }
   for (const PlacedTensor& alias : places_.tensors) {
-    if (!alias.is_alias || !folder_.tensors().contains(alias.name)) {
+    if (!alias.is_alias || find(alias.name) == nullptr) {
       continue;
     }
     // Compares both in the dtype of the store.
@@ -148,11 +188,8 @@ void WeightsImport::load(ParameterStore& store) const {
       continue;
     }
     const auto kept = std::get<std::shared_ptr<const TensorSource>>(tree.find(weight.entry)->value);
-    const ConvertedSource other(kept->dtype(),
-                                weight.shape,
-                                folder_.source(alias.name),
-                                0,
-                                alias.parts.front().is_transposed);
+    const ConvertedSource other(
+        kept->dtype(), weight.shape, source(alias.name), 0, alias.parts.front().is_transposed);
     if (!at::equal(kept->whole(), other.whole())) {
       throw Error("weights.mismatch",
                   folder_.path() + ": '" + alias.name + "' has different values than '" +
@@ -171,19 +208,19 @@ void WeightsImport::load(ParameterStore& store) const {
 
 at::Tensor WeightsImport::unstored(const ParameterStore& store, uint32_t parametrization) const {
   const ModelParametrization& made = store.graph().parametrizations[parametrization];
-  ParameterSource source(made.parameter, store.stored_dtype(made.dtype));
+  ParameterSource from(made.parameter, store.stored_dtype(made.dtype));
   for (const PlacedTensor& tensor : places_.tensors) {
     const int64_t row = tensor.shape.empty()
                             ? 0
                             : c10::multiply_integers(tensor.shape.begin() + 1, tensor.shape.end());
     for (const PlacedWeight& part : tensor.parts) {
       const Weight& weight = places_.weights[part.weight];
-      if (!tensor.is_alias && source.takes(weight)) {
-        source.add(weight, part, folder_.source(tensor.name), part.first * row);
+      if (!tensor.is_alias && from.takes(weight)) {
+        from.add(weight, part, source(tensor.name), part.first * row);
       }
     }
   }
-  return source.whole();
+  return from.whole();
 }
 
 }  // namespace tenon

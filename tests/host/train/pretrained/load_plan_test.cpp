@@ -108,7 +108,9 @@ TEST_CASE("a strict load lists all that does not fit", "[train]") {
   CHECK_THAT(said, contains_text("'body.weight' is [3, 3], expected [2, 3]"));
   CHECK_THAT(said, contains_text("'body.bias' is missing"));
   CHECK_THAT(said, contains_text("'tail.weight' is not in the model"));
-  CHECK_THAT(said, contains_text("set \"strict\": false to load what fits"));
+  CHECK_THAT(said,
+             contains_text("select and rename with \"match\", \"exclude\" and \"rename\"") &&
+                 !contains_text("strict"));
 }
 
 TEST_CASE("a load that is not strict takes what fits, unless that is nothing", "[train]") {
@@ -120,11 +122,38 @@ TEST_CASE("a load that is not strict takes what fits, unless that is nothing", "
   CHECK(plan.parts.size() == 1);
   CHECK(plan.kept == std::vector<std::string>{"body.weight"});
   CHECK(plan.left == std::vector<std::string>{"tail.weight"});
+  // Parameters that keep their initial values are told as a warning.
+  CHECK(plan.cautions ==
+        std::vector<std::string>{"'body.weight' is missing; it keeps its initial values"});
 
   Desk none;
   none.load().is_strict = false;
   none.has("body.bias", at::ones({3}));
   CHECK_THAT(none.failure(), contains_text("nothing would be loaded"));
+}
+
+TEST_CASE("rows for new tokens are asked for, and never the price of a load", "[train]") {
+  Desk desk;
+  desk.has("body.weight", at::ones({1, 3}));
+  desk.has("body.bias", at::ones({2}));
+  CHECK_THAT(desk.failure(),
+             contains_text("'body.weight' is [1, 3], expected [2, 3]") &&
+                 contains_text("set \"resize\": [\"body.weight\"] to keep the rows and add rows") &&
+                 !contains_text("strict"));
+  desk.load().is_strict = false;
+  CHECK_THAT(desk.failure(), contains_text("all its rows would keep their initial values"));
+  desk.load().is_strict = true;
+  desk.load().resize = {"body.w*"};
+  const LoadPlan plan = desk.plan();
+  REQUIRE(plan.parts.size() == 2);
+  CHECK(plan.resized == std::vector<std::string>{"body.weight"});
+  CHECK(plan_text(plan, 0) == "2 parameters; with rows for new tokens: body.weight");
+  desk.load().resize = {"head"};
+  CHECK_THAT(desk.failure(),
+             contains_text("[load.unmatched]") && contains_text("/load/0/resize/0"));
+  desk.load().resize = {"*"};
+  desk.has("body.weight", at::ones({3, 3}));
+  CHECK_THAT(desk.failure(), contains_text("'body.weight' is [3, 3], expected [2, 3]"));
 }
 
 TEST_CASE("a tied name stands for its parameter, with equal values", "[train]") {
