@@ -23,6 +23,8 @@ struct ParquetColumn {
   std::string name;
   uint32_t dtype = 0;  // TENON_I32, TENON_I64, TENON_F32 or TENON_F64
   size_t width = 0;    // numbers in each list; 0 for a column without lists
+  // TENON_I32 only: the 32 bits have no sign.
+  bool is_unsigned = false;
 
   size_t numbers() const { return width == 0 ? 1 : width; }
   size_t number_size() const { return parquet_number_size(dtype); }
@@ -38,8 +40,8 @@ class ParquetWriter {
   virtual void finish() = 0;
 };
 
-// Reads the columns of a file that have numbers, or lists of numbers with equal lengths. Skips
-// columns of other types.
+// Reads the columns of a file that have numbers, or lists of numbers with equal lengths. Half
+// floats are read as TENON_F32. Skips columns of other types.
 class ParquetReader {
  public:
   virtual ~ParquetReader() = default;

@@ -12,6 +12,7 @@
 #include <c10/util/Half.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <span>
 #include <stdexcept>
@@ -157,13 +158,45 @@ class OpenRows {
 
   std::vector<int64_t> ids(size_t group) {
     const std::optional<size_t> column = find("id");
-    if (!column || columns()[*column].dtype != TENON_I64 || columns()[*column].width != 0) {
-      bad_file(file_, "has no column 'id' of 64-bit integers");
+    const uint32_t dtype = column ? columns()[*column].dtype : TENON_F32;
+    if ((dtype != TENON_I64 && dtype != TENON_I32) || columns()[*column].width != 0) {
+      bad_file(file_, "has no column 'id' of integers");
     }
     const std::string bytes = numbers(group, *column);
-    std::vector<int64_t> ids(bytes.size() / sizeof(int64_t));
-    std::memcpy(ids.data(), bytes.data(), bytes.size());
+    if (dtype == TENON_I64) {
+      std::vector<int64_t> ids(bytes.size() / sizeof(int64_t));
+      std::memcpy(ids.data(), bytes.data(), bytes.size());
+      return ids;
+    }
+    std::vector<int32_t> narrow(bytes.size() / sizeof(int32_t));
+    std::memcpy(narrow.data(), bytes.data(), bytes.size());
+    std::vector<int64_t> ids;
+    for (const int32_t id : narrow) {
+      ids.push_back(columns()[*column].is_unsigned ? static_cast<int64_t>(static_cast<uint32_t>(id))
+                                                   : id);
+    }
     return ids;
+  }
+
+  // Returns numbers of f32 or f64, one list of `width` per row, as f32.
+  std::vector<float> vectors(size_t group, size_t column) {
+    const ParquetColumn& info = columns()[column];
+    const std::string bytes = numbers(group, column);
+    std::vector<float> out(bytes.size() / info.number_size());
+    for (size_t i = 0; i < out.size(); ++i) {
+      const double number = number_at(info.dtype, bytes.data() + i * info.number_size());
+      out[i] = static_cast<float>(number);
+      if (!std::isfinite(out[i])) {
+        bad_file(file_,
+                 formatted("has {} in column '{}', in row {} of row group {}, counted from 0; a "
+                           "row of a table has finite numbers of f32",
+                           number,
+                           info.name,
+                           i / std::max<size_t>(info.numbers(), 1),
+                           group));
+      }
+    }
+    return out;
   }
 
  private:
@@ -256,7 +289,9 @@ class RowsToRead {
     if (!vector) {
       bad_file(file_, "has no column 'vector', a list of floats");
     }
-    vector_ = checked(*vector, TENON_F32, table.spec().dim);
+    vector_ = in_.columns()[*vector].dtype == TENON_F64
+                  ? checked(*vector, TENON_F64, table.spec().dim)
+                  : checked(*vector, TENON_F32, table.spec().dim);
     count_ = checked_if_any("count", TENON_I64, 0);
     last_step_ = checked_if_any("last_step", TENON_I64, 0);
     for (const ExtraField& extra : extra_fields(table)) {
@@ -272,7 +307,7 @@ class RowsToRead {
   // Puts the wanted rows of a group into the table. Returns their number.
   int64_t take(size_t group, const std::function<bool(int64_t)>& is_wanted) {
     const std::vector<int64_t> ids = in_.ids(group);
-    const std::string values = in_.numbers(group, vector_);
+    const std::vector<float> values = in_.vectors(group, vector_);
     const std::string counts = in_.numbers(group, count_);
     const std::string steps = in_.numbers(group, last_step_);
     std::vector<std::string> numbers;
@@ -280,7 +315,6 @@ class RowsToRead {
       numbers.push_back(in_.numbers(group, extra.column));
     }
     const size_t dim = table_.spec().dim;
-    std::vector<float> value(dim);
     int64_t taken = 0;
     for (size_t i = 0; i < ids.size(); ++i) {
       if (is_wanted != nullptr && !is_wanted(ids[i])) {
@@ -296,8 +330,7 @@ class RowsToRead {
       }
       int64_t row = kNoRow;
       table_.renew({&ids[i], 1}, {&info, 1}, {&row, 1});
-      std::memcpy(value.data(), values.data() + i * dim * sizeof(float), dim * sizeof(float));
-      table_.write({&row, 1}, value.data(), static_cast<int64_t>(dim));
+      table_.write({&row, 1}, values.data() + i * dim, static_cast<int64_t>(dim));
       for (size_t e = 0; e < extras_.size(); ++e) {
         const ParquetColumn& column = extras_[e].field.column;
         store_numbers(extras_[e].field.dtype,

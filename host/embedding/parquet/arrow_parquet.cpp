@@ -13,7 +13,9 @@
 
 #include <algorithm>
 #include <arrow/io/file.h>
+#include <arrow/util/float16.h>
 #include <cstdint>
+#include <cstring>
 #include <optional>
 #include <parquet/column_reader.h>
 #include <parquet/column_writer.h>
@@ -61,6 +63,17 @@ std::optional<uint32_t> dtype_of(parquet::Type::type type) {
     default:
       return std::nullopt;
   }
+}
+
+bool is_half_float(const parquet::ColumnDescriptor& column) {
+  return column.logical_type() != nullptr && column.logical_type()->is_float16();
+}
+
+// Whether an integer of 32 bits or fewer has no sign.
+bool is_unsigned(const parquet::ColumnDescriptor& column) {
+  const auto* const type =
+      dynamic_cast<const parquet::IntLogicalType*>(column.logical_type().get());
+  return type != nullptr && !type->is_signed();
 }
 
 // Calls `body` with a value of the Parquet type for the dtype.
@@ -228,6 +241,12 @@ class Reader final : public ParquetReader {
 
   std::string numbers(size_t group, size_t column) override {
     const auto reader = reader_->RowGroup(static_cast<int>(group))->Column(leaves_[column]);
+    if (reader->type() == parquet::Type::FIXED_LEN_BYTE_ARRAY) {
+      return read(static_cast<parquet::FixedLenByteArrayReader&>(*reader),
+                  columns_[column],
+                  first_row_of(group),
+                  rows_of(group));
+    }
     return with_type(columns_[column].dtype, [&]<class Type>(Type) {
       return read(static_cast<parquet::TypedColumnReader<Type>&>(*reader),
                   columns_[column],
@@ -256,7 +275,9 @@ class Reader final : public ParquetReader {
   void add_leaf(int leaf) {
     const parquet::ColumnDescriptor* const column = metadata_->schema()->Column(leaf);
     const std::vector<std::string> path = column->path()->ToDotVector();
-    const std::optional<uint32_t> dtype = dtype_of(column->physical_type());
+    const std::optional<uint32_t> dtype = is_half_float(*column)
+                                              ? std::optional<uint32_t>(TENON_F32)
+                                              : dtype_of(column->physical_type());
     const parquet::schema::Node* const root = metadata_->schema()->GetColumnRoot(leaf);
     const bool is_number = path.size() == 1 && column->max_repetition_level() == 0;
     const bool is_list = path.size() == 3 && column->max_repetition_level() == 1 &&
@@ -264,7 +285,10 @@ class Reader final : public ParquetReader {
     if (!dtype.has_value() || (!is_number && !is_list)) {
       return;
     }
-    columns_.push_back({path.front(), *dtype, is_list ? width_of(leaf) : 0});
+    columns_.push_back({path.front(),
+                        *dtype,
+                        is_list ? width_of(leaf) : 0,
+                        *dtype == TENON_I32 && is_unsigned(*column)});
     leaves_.push_back(leaf);
   }
 
@@ -310,8 +334,7 @@ class Reader final : public ParquetReader {
       if (column.width > 0) {
         lists.add(std::span(repetition).first(static_cast<size_t>(num_levels)));
       }
-      numbers.append(reinterpret_cast<const char*>(some.data()),
-                     static_cast<size_t>(num_values) * sizeof(Number));
+      append(std::span<const Number>(some).first(static_cast<size_t>(num_values)), numbers);
       count += static_cast<size_t>(num_values);
       if (!expected.has_value() || count > *expected) {
         break;
@@ -329,6 +352,19 @@ class Reader final : public ParquetReader {
                     column.numbers()));
     }
     return numbers;
+  }
+
+  template <class Number>
+  static void append(std::span<const Number> some, std::string& numbers) {
+    numbers.append(reinterpret_cast<const char*>(some.data()), some.size_bytes());
+  }
+  static void append(std::span<const parquet::FixedLenByteArray> halves, std::string& numbers) {
+    for (const parquet::FixedLenByteArray& half : halves) {
+      uint16_t bits = 0;
+      std::memcpy(&bits, half.ptr, sizeof bits);
+      const float number = arrow::util::Float16::FromBits(bits).ToFloat();
+      numbers.append(reinterpret_cast<const char*>(&number), sizeof number);
+    }
   }
 
   static void check_no_nulls(std::span<const int16_t> levels,

@@ -167,6 +167,35 @@ TEST_CASE("a file of rows that another program wrote is read", "[embedding]") {
   CHECK((find_row(file, 5) == std::vector<RowColumn>{{"vector", {3, 3.25, 3.5}}}));
 }
 
+TEST_CASE("rows of f64, f16 and 32-bit ids are read, and NaN is refused", "[embedding]") {
+  // By pyarrow and NumPy: tests/parity/rows_of_numpy.py.
+  const auto values = [](const std::string& name) {
+    Table table(spec_of(TENON_F32, false));
+    read_rows(table, source_dir() / "tests/parity" / name);
+    const std::vector<int64_t> ids = table.ids();
+    std::vector<int64_t> rows(ids.size());
+    std::vector<float> numbers(ids.size() * 3);
+    table.find(ids, rows);
+    table.read(rows, numbers.data(), 3);
+    return std::pair(ids, numbers);
+  };
+  CHECK(values("rows_f64_i32.parquet") ==
+        std::pair(std::vector<int64_t>{-3, 7},
+                  std::vector<float>{4.0F, 5.0F, 1e-3F, 0.1F, -2.5F, 3.0F}));
+  CHECK(values("rows_f16_u32.parquet") ==
+        std::pair(std::vector<int64_t>{7, (int64_t{1} << 32) - 3},
+                  std::vector<float>{0.0999755859375F, -2.5F, 3, 4, 5, 0.0010004043579101562F}));
+  Table table(spec_of(TENON_F32, false));
+  try {
+    read_rows(table, source_dir() / "tests/parity/rows_nan.parquet");
+    FAIL("no error was raised");
+  } catch (const Error& error) {
+    CHECK(error.id() == "table.bad_file");
+    CHECK(error.message().find("has nan in column 'vector', in row 1 of row group 0") !=
+          std::string::npos);
+  }
+}
+
 TEST_CASE("a file of rows that an earlier release wrote is read", "[embedding]") {
   // With optimizer state, written by the host's own writer before it used Arrow.
   const auto file = source_dir() / "tests/parity/rows_before_arrow.parquet";
