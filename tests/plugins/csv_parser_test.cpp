@@ -73,8 +73,10 @@ TEST_CASE("line feeds alone end records, and blank lines are none", "[plugins]")
 
 TEST_CASE("another separator makes commas letters, and without quotes a quote is one",
           "[plugins]") {
-  CHECK(rows_of("a,b\tc\n", {.separator = '\t'}) == CsvRows{{"a,b", "c"}});
-  CHECK(rows_of("1;\"2;3\"\n", {.separator = ';'}) == CsvRows{{"1", "2;3"}});
+  CHECK(rows_of("a,b\tc\n", {.separator = "\t"}) == CsvRows{{"a,b", "c"}});
+  CHECK(rows_of("1;\"2;3\"\n", {.separator = ";"}) == CsvRows{{"1", "2;3"}});
+  CHECK(rows_of("1::2:3::\"4::5\"\n:::\n", {.separator = "::"}) ==
+        CsvRows{{"1", "2:3", "4::5"}, {"", ":"}});
   CHECK(rows_of("6\"1,\"x\n", {.has_quotes = false}) == CsvRows{{"6\"1", "\"x"}});
 }
 
@@ -159,12 +161,34 @@ TEST_CASE("whole numbers are read exactly, and nothing else is one", "[plugins]"
   for (const char* const fraction : {"1.0", "1e3", ".5", "-2.", "1e999"}) {
     CHECK(number_of(fraction, value) == CsvNumber::kFraction);
   }
-  for (const char* const none :
-       {"", " ", "-", "+", "+-1", "++1", "+ 1", "1 2", "0x10", "1,5", "a", "1a", "--1", "e5"}) {
+  for (const char* const none : {"",
+                                 " ",
+                                 "-",
+                                 "+",
+                                 "+-1",
+                                 "++1",
+                                 "+ 1",
+                                 "1 2",
+                                 "0x",
+                                 "0x-1",
+                                 "0x1g",
+                                 "1,5",
+                                 "a",
+                                 "1a",
+                                 "--1",
+                                 "e5"}) {
     CAPTURE(none);
     CHECK(number_of(none, value) == CsvNumber::kNone);
   }
   CHECK(number_of("nan", value) == CsvNumber::kNonFinite);
+  CHECK((number_of(" 0x1F ", value) == CsvNumber::kGood && value == 31));
+  CHECK(number_of("0xffffffffffffffff", value) == CsvNumber::kOutOfRange);
+}
+
+TEST_CASE("a lenient dialect reads what spreadsheets write", "[plugins]") {
+  const CsvDialect lenient{.is_lenient = true};
+  CHECK(rows_of("5\"disk,b\rc,\"d\"\"e\"\r\n", lenient) ==
+        CsvRows{{"5\"disk", "b"}, {"c", "d\"e"}});
 }
 
 TEST_CASE("a floating-point number is the nearest that its type has", "[plugins]") {
@@ -184,10 +208,12 @@ TEST_CASE("a floating-point number is the nearest that its type has", "[plugins]
   CHECK((number_of("1e-400", wide) == CsvNumber::kGood && wide == 0.0));
   CHECK(number_of("1e39", narrow) == CsvNumber::kOutOfRange);
   CHECK(number_of("-1e309", wide) == CsvNumber::kOutOfRange);
-  for (const char* const text : {"nan", "NaN", "-nan", "inf", "-Infinity", "nan(1)"}) {
+  for (const char* const text : {"nan", "NaN", "-nan", "nan(1)"}) {
     CHECK(number_of(text, wide) == CsvNumber::kNonFinite);
     CHECK(number_of(text, narrow) == CsvNumber::kNonFinite);
   }
+  CHECK((number_of("inf", wide) == CsvNumber::kGood && wide == INFINITY));
+  CHECK((number_of("-Infinity", narrow) == CsvNumber::kGood && narrow == -INFINITY));
   for (const char* const none : {"", "-", "x", "1.2.3", "1e", "info", "0x1p3", "1 2", "1,5"}) {
     CAPTURE(none);
     CHECK(number_of(none, wide) == CsvNumber::kNone);

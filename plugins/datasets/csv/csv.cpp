@@ -96,7 +96,9 @@ class Csv : public tenon::MapDataset, public tenon::SourceFiles {
         .required()
         .min_items(1)
         .doc("fields of a batch and their source columns");
-    binder.field("separator", &Options::separator).non_empty().doc("column separator, one byte");
+    binder.field("separator", &Options::separator)
+        .non_empty()
+        .doc("column separator, for example \",\", \"\\t\" or \"::\"");
     binder.field("header", &Options::header)
         .doc(
             "whether the first line has column names; if false, columns are named \"0\", \"1\", "
@@ -114,12 +116,12 @@ class Csv : public tenon::MapDataset, public tenon::SourceFiles {
 
   explicit Csv(Options options) : options_(std::move(options)) {
     const std::string& separator = options_.separator;
-    if (separator.size() != 1 || separator == "\"" || separator == "\n" || separator == "\r") {
+    if (separator.find_first_of("\"\r\n") != std::string::npos) {
       TENON_FAIL(TENON_INVALID,
                  "csv.bad_separator",
                  "`separator` is ",
                  tenon::json_string(separator),
-                 "; expected one byte other than a quote or line break");
+                 "; expected a text without quotes and line breaks");
     }
     for (size_t i = 0; i < options_.fields.size(); ++i) {
       check_csv_field(options_.fields[i]);
@@ -242,8 +244,8 @@ class Csv : public tenon::MapDataset, public tenon::SourceFiles {
   }
 
   void open(const std::string& file) {
-    const tenon::CsvFormat format{
-        {.separator = options_.separator.front(), .has_quotes = options_.quotes}, options_.header};
+    const tenon::CsvFormat format{{.separator = options_.separator, .has_quotes = options_.quotes},
+                                  options_.header};
     parts_.push_back(std::make_unique<Part>(file, format));
     Part& part = *parts_.back();
     for (size_t f = 0; f < options_.fields.size(); ++f) {

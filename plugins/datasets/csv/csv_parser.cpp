@@ -41,32 +41,53 @@ class RecordScan {
       if (at_ == text_.size()) {
         return end_record(0);
       }
-      const char c = text_[at_];
-      if (c == dialect_.separator) {
-        ++at_;
+      if (is_separator()) {
+        at_ += dialect_.separator.size();
         if (at_ == text_.size() && !is_last_) {
           return CsvScan::kNeedsMore;
         }
         continue;
       }
+      const char c = text_[at_];
       if (c == '\n') {
         return end_record(1);
       }
       if (c == '\r') {
         return carriage_return();
       }
+      if (may_begin_separator()) {
+        return CsvScan::kNeedsMore;
+      }
       return bad(c == '\0' ? kZeroByte : "text after the closing quote of a field");
     }
+  }
+
+  bool is_separator() const {
+    const std::string& separator = dialect_.separator;
+    return text_[at_] == separator.front() &&
+           (separator.size() == 1 || text_.compare(at_, separator.size(), separator) == 0);
+  }
+  // True if the text ends inside what may be a separator.
+  bool may_begin_separator() const {
+    const std::string_view rest = text_.substr(at_);
+    return !is_last_ && rest.size() < dialect_.separator.size() &&
+           dialect_.separator.compare(0, rest.size(), rest) == 0;
   }
 
   // Scans to a separator, a line break or the end of the text.
   CsvScan plain_field() {
     const size_t first = at_;
-    const char separator = dialect_.separator;
+    const char separator = dialect_.separator.front();
     for (; at_ < text_.size(); ++at_) {
       const char c = text_[at_];
-      if (c == separator || c == '\n' || c == '\r') {
+      if ((c == separator && is_separator()) || c == '\n' || c == '\r') {
         break;
+      }
+      if (c == separator && may_begin_separator()) {
+        return CsvScan::kNeedsMore;
+      }
+      if (dialect_.is_lenient) {
+        continue;
       }
       if (c == '"' && dialect_.has_quotes) {
         return bad("a quote inside a field that does not begin with a quote");
@@ -89,7 +110,7 @@ class RecordScan {
     ++at_;
     while (true) {
       while (at_ < text_.size() && text_[at_] != '"') {
-        if (text_[at_] == '\0') {
+        if (text_[at_] == '\0' && !dialect_.is_lenient) {
           return bad(kZeroByte);
         }
         record_.num_line_breaks += text_[at_] == '\n' ? 1 : 0;
@@ -121,6 +142,9 @@ class RecordScan {
       return CsvScan::kNeedsMore;
     }
     if (at_ + 1 == text_.size() || text_[at_ + 1] != '\n') {
+      if (dialect_.is_lenient) {
+        return end_record(1);
+      }
       return bad("a carriage return without a line feed after it");
     }
     return end_record(2);
@@ -170,6 +194,11 @@ std::string_view number_text(std::string_view text) {
   return text;
 }
 
+// "0x1f". from_chars accepts a sign after the prefix, which is rejected.
+bool is_hexadecimal(std::string_view text) {
+  return text.size() > 2 && text[0] == '0' && (text[1] == 'x' || text[1] == 'X') && text[2] != '-';
+}
+
 // `text` is a result of number_text.
 template <typename Float>
 CsvNumber parse_float(std::string_view text, Float& out) {
@@ -184,7 +213,11 @@ CsvNumber parse_float(std::string_view text, Float& out) {
     return CsvNumber::kNone;
   }
   if (has_letter_first(digits)) {
-    return CsvNumber::kNonFinite;
+    if (std::isnan(value)) {
+      return CsvNumber::kNonFinite;
+    }
+    out = value;
+    return CsvNumber::kGood;
   }
   if (error == std::errc::result_out_of_range) {
     // A wider type tells overflow from underflow. A number outside that type too counts as
@@ -237,6 +270,18 @@ std::string_view trim_csv_blanks(std::string_view text) {
 CsvNumber parse_csv_number(std::string_view text, int64_t& out) {
   text = number_text(text);
   int64_t value = 0;
+  if (is_hexadecimal(text)) {
+    const auto [stop, error] =
+        std::from_chars(text.data() + 2, text.data() + text.size(), value, /*base=*/16);
+    if (error == std::errc::result_out_of_range) {
+      return CsvNumber::kOutOfRange;
+    }
+    if (error != std::errc() || stop != text.data() + text.size()) {
+      return CsvNumber::kNone;
+    }
+    out = value;
+    return CsvNumber::kGood;
+  }
   const char* const last = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data(), last, value);
   if (error == std::errc::invalid_argument || stop != last) {

@@ -4,8 +4,8 @@
 // allocates only the caller's buffers. Depends on neither libtorch nor the SDK.
 //
 // Accepted beyond RFC 4180: any separator, line feeds alone, a last record without a line break,
-// blank lines. Rejected: a quote inside a field that does not begin with one, text after a closing
-// quote, a carriage return without a line feed, a zero byte.
+// blank lines. Rejected: text after a closing quote and, unless the dialect is lenient, a quote
+// inside a field that does not begin with one, a carriage return without a line feed, a zero byte.
 // Invariant: every byte sequence is either read or rejected; nothing is read beyond `text`.
 // Threads: stateless functions, from any thread.
 #pragma once
@@ -19,8 +19,11 @@
 namespace tenon {
 
 struct CsvDialect {
-  char separator = ',';    // neither a quote nor a line break
-  bool has_quotes = true;  // false: '"' is an ordinary character
+  std::string separator = ",";  // one or more bytes, without quotes and line breaks
+  bool has_quotes = true;       // false: '"' is an ordinary character
+  // Accepts a quote inside a field that does not begin with one, and zero bytes, as ordinary
+  // characters. A carriage return alone ends a record.
+  bool is_lenient = false;
 };
 
 struct CsvField {
@@ -73,8 +76,8 @@ enum class CsvNumber {
 };
 
 // Parses a decimal number with optional blanks around it and an optional sign. The decimal
-// separator is always a point, whatever the locale. `out` is unchanged unless the result is kGood.
-// Underflow gives zero or the nearest subnormal.
+// separator is always a point, whatever the locale. Integers may also be hexadecimal: "0x1f".
+// `out` is unchanged unless the result is kGood. Underflow gives zero or the nearest subnormal.
 CsvNumber parse_csv_number(std::string_view text, int64_t& out);
 CsvNumber parse_csv_number(std::string_view text, float& out);
 CsvNumber parse_csv_number(std::string_view text, double& out);
