@@ -296,6 +296,64 @@ TEST_CASE("cast changes the type of numbers", "[plugins]") {
         }),
         contains_text("sample 1 of the batch"));
   }
+  // Ids that a float may have rounded.
+  CHECK_THAT(error_of([] {
+               step("cast", R"({"dtype": "i64"})", fixed_column(at::tensor({0x1p53}, at::kDouble)));
+             }),
+             contains_text("which is not exact as f64"));
+  CHECK_THAT(
+      error_of([] { step("cast", R"({"dtype": "i64"})", fixed_column(at::tensor({0x1p24F}))); }),
+      contains_text("which is not exact as f32"));
+  CHECK_THAT(error_of([] { step("cast", R"({"dtype": "f64"})", ids({(int64_t{1} << 60) + 1})); }),
+             contains_text("has the value 1152921504606846977, which f64 rounds"));
+}
+
+TEST_CASE("split makes lists of texts, ids and numbers, with weights", "[plugins]") {
+  const auto split = [](const std::string& options, const std::vector<std::string>& texts) {
+    return step("split", options, text_column(texts));
+  };
+  const TypedColumn genres =
+      split(R"({"separator": "|"})", {"Action|Comedy", "", "Drama", "a||b|"});
+  CHECK(genres.type == ColumnType{.dtype = TENON_U8, .num_levels = 2, .is_text = true});
+  CHECK(offsets_of(genres) == Ids{0, 2, 2, 3, 5});
+  CHECK(offsets_of(genres, 1) == Ids{0, 6, 12, 17, 18, 19});
+  const TypedColumn hashed = step("hash", "{}", genres);
+  CHECK(ids_of(hashed) ==
+        ids_of(step("hash", "{}", text_column({"Action", "Comedy", "Drama", "a", "b"}))));
+  CHECK(offsets_of(split(R"({"separator": "|", "skip_empty": false})", {"a||b|", ""})) ==
+        Ids{0, 4, 4});
+  const TypedColumn weighted =
+      split(R"({"separator": ",", "weights": ":", "type": "ids"})", {"7:0.5,-8:2", "", "9:1e-1"});
+  CHECK(weighted.type == ColumnType{.dtype = TENON_I64, .num_levels = 1, .has_weights = true});
+  CHECK(ids_of(weighted) == Ids{7, -8, 9});
+  CHECK(weights_of(weighted) == std::vector<float>{0.5F, 2.0F, 0.1F});
+  CHECK(offsets_of(weighted) == Ids{0, 2, 2, 3});
+  CHECK(split(R"({"separator": " ", "type": "f32"})", {"1.5 -2"})
+            .column.values.equal(at::tensor({1.5F, -2.0F})));
+  CHECK_THAT(
+      error_of([&] {
+        split(R"({"separator": "|", "type": "ids"})", {"1", "2|x"});
+      }),
+      contains_text("sample 1 of the batch has the entry \"x\" (expected a 64-bit integer)"));
+  CHECK_THAT(error_of([&] { split(R"({"separator": "|", "weights": ":"})", {"k"}); }),
+             contains_text("sample 0 of the batch has the entry \"k\""));
+}
+
+TEST_CASE("normalize_weights makes a weighted sum an average", "[plugins]") {
+  const TypedColumn made = step("normalize_weights",
+                                "{}",
+                                list_column(at::tensor(Ids{1, 2, 3, 4}, at::kLong),
+                                            {0, 2, 2, 3, 4},
+                                            at::tensor({10.0F, 30.0F, 5.0F, 0.0F})));
+  CHECK(ids_of(made) == Ids{1, 2, 3, 4});
+  CHECK(weights_of(made) == std::vector<float>{0.25F, 0.75F, 1.0F, 0.0F});
+  CHECK_THAT(
+      error_of([] {
+        step("normalize_weights",
+             "{}",
+             list_column(at::tensor(Ids{1, 2}, at::kLong), {0, 2}, at::tensor({1.0F, -1.0F})));
+      }),
+      contains_text("sample 0 of the batch has weights whose sum is 0"));
 }
 
 TEST_CASE("stack puts columns side by side", "[plugins]") {
@@ -433,7 +491,8 @@ TEST_CASE("bucketize counts the boundaries that are reached", "[plugins]") {
   const double inf = std::numeric_limits<double>::infinity();
   const at::Tensor odd = at::tensor({-inf, inf, nan, 18.0, 17.999}, at::kDouble);
   for (const at::ScalarType dtype : {at::kDouble, at::kFloat}) {
-    CHECK(ids_of(step("bucketize", ages, fixed_column(odd.to(dtype)))) == Ids{0, 6, 0, 1, 0});
+    CHECK(ids_of(step("bucketize", ages, fixed_column(odd.to(dtype)))) ==
+          Ids{0, 6, 6, 1, 0});  // as torch.bucketize(right=True) and numpy.digitize
   }
 }
 
@@ -453,7 +512,7 @@ TEST_CASE("bucketize does the same with many boundaries as with few", "[plugins]
   }
   const double nan = std::numeric_limits<double>::quiet_NaN();
   CHECK(ids_of(step("bucketize", many + "]}", fixed_column(at::tensor({nan}, at::kDouble)))) ==
-        Ids{0});
+        Ids{200});
 }
 
 TEST_CASE("features refuse columns that they do not take", "[plugins]") {

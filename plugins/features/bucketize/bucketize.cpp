@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Maps each value to the number of boundaries at or below it.
+// Maps each value to the number of boundaries at or below it, as torch.bucketize and numpy.digitize
+// do.
 #include <tenon/cpp/plugin.hpp>
 
 #include <algorithm>
@@ -39,8 +40,8 @@ class Bucketize : public tenon::Feature {
     return {tenon_features::with_dtype(tenon_features::one_of_numbers(inputs), TENON_I64)};
   }
 
-  // A few boundaries are counted without a branch, so that the compiler vectorizes the loop. NaN
-  // gets bucket 0 either way.
+  // A few boundaries are counted without a branch, so that the compiler vectorizes the loop. NaN is
+  // sorted after all numbers: it gets the last bucket.
   void run(const tenon::Exec&, const tenon::FeatureColumns& columns) const override {
     constexpr size_t kFew = 32;
     const tenon::Column in = columns.input(0);
@@ -52,11 +53,11 @@ class Bucketize : public tenon::Feature {
         if (boundaries_.size() <= kFew) {
           int64_t reached = 0;
           for (const double boundary : boundaries_) {
-            reached += value >= boundary ? 1 : 0;
+            reached += value < boundary ? 0 : 1;  // 1 for NaN
           }
           buckets[i] = reached;
         } else if (value != value) {
-          buckets[i] = 0;
+          buckets[i] = static_cast<int64_t>(boundaries_.size());
         } else {
           buckets[i] =
               std::upper_bound(boundaries_.begin(), boundaries_.end(), value) - boundaries_.begin();

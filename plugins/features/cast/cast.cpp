@@ -54,6 +54,12 @@ class Cast : public tenon::Feature {
   }
 
  private:
+  static bool is_exact(int64_t value) {
+    constexpr int64_t kEnd = int64_t{1} << 53;
+    return (value >= -kEnd && value <= kEnd) ||
+           static_cast<__int128>(static_cast<double>(value)) == value;
+  }
+
   template <class Out>
   static void write(const tenon::Column& in, tenon::ColumnOut& out) {
     Out* const made = out.values<Out>(in.values().shape().to_vector());
@@ -61,14 +67,25 @@ class Cast : public tenon::Feature {
       using Value = std::remove_cv_t<std::remove_pointer_t<decltype(values)>>;
       for (int64_t i = 0; i < in.num_values(); ++i) {
         if constexpr (std::is_floating_point_v<Value> && std::is_integral_v<Out>) {
-          constexpr double kEnd = 9223372036854775808.0;  // 2^63
+          // Below this limit, neighboring numbers are at most 1 apart. A larger integer may have
+          // been rounded, and would be another id.
+          constexpr double kEnd = std::is_same_v<Value, float> ? 0x1p24 : 0x1p53;
           const auto value = static_cast<double>(values[i]);
-          TENON_CHECK(value >= -kEnd && value < kEnd,  // false for NaN
+          TENON_CHECK(value > -kEnd && value < kEnd,  // false for NaN
                       "sample ",
                       tenon_features::sample_of(in, i),
                       " of the batch has the value ",
                       value,
-                      ", which does not fit i64");
+                      ", which is not exact as ",
+                      std::is_same_v<Value, float> ? "f32" : "f64",
+                      " and cannot become i64; read the column as ids");
+        } else if constexpr (std::is_same_v<Value, int64_t> && std::is_same_v<Out, double>) {
+          TENON_CHECK(is_exact(values[i]),
+                      "sample ",
+                      tenon_features::sample_of(in, i),
+                      " of the batch has the value ",
+                      values[i],
+                      ", which f64 rounds");
         }
         made[i] = static_cast<Out>(values[i]);
       }
