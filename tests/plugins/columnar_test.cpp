@@ -597,8 +597,8 @@ TEST_CASE("what is wrong with columnar files is said before they are read", "[pl
                      one({{"name", "user_id"}})));
   is_in("age\" is int32; `hash` requires strings",
         problem({good}, one({{"name", "age"}, {"hash", "farm"}})));
-  is_in("price\" is double; ids must be integers",
-        problem({good}, one({{"name", "price"}, {"type", "ids"}})));
+  is_in("row 1: the column \"price\" is 0.25; ids must be integers",
+        read_problem({good}, one({{"name", "price"}, {"type", "ids"}})));
   is_in("weights \"age\" of the column \"clicks\" are int32",
         problem({good}, one({{"name", "clicks"}, {"weights", "age"}})));
   is_in("set only one",
@@ -620,7 +620,7 @@ TEST_CASE("what is wrong with columnar files is said before they are read", "[pl
   is_in("cannot read", problem({folder.write("b.parquet", "no parquet").string()}, kIds));
   is_in("`share` has from ",
         problem({good}, kIds, {{"share", {{"from", 2}, {"to", 2}, {"of", 3}}}}));
-  is_in("expected one byte", problem({good}, kIds, {{"csv", {{"separator", ";;"}}}}));
+  is_in("expected a text without quotes", problem({good}, kIds, {{"csv", {{"separator", ";\n"}}}}));
   is_in("requires `pattern` if `by` is \"time\"",
         problem({good}, kIds, {{"windows", {{"by", "time"}}}}));
   is_in("has no time in its path",

@@ -12,6 +12,8 @@
 
 namespace tenon {
 
+inline constexpr const char* kUnreadable = "cannot read";
+
 // Throws if an Arrow call on a file failed. The message is "FILE: WHAT: REASON".
 //
 // Errors   columnar.read: TENON_IO for the file system, TENON_INVALID for the file's content

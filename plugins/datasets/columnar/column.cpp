@@ -92,63 +92,74 @@ Column::Column(ColumnOptions options) : options_(std::move(options)) {
   check_column_options(options_);
 }
 
-void Column::resolve(const arrow::Schema& schema, const std::string& file) {
-  sources_ = sources_in(options_, schema, file);
-  form_ = form_in(options_, sources_, schema, file);
-  resolved_by_ = file;
+void Column::add(const arrow::Schema& schema, const std::string& file) {
+  const std::vector<std::string> sources = sources_in(options_, schema, file);
+  const ColumnForm* const known = form_ ? &*form_ : nullptr;
+  const ColumnForm here = form_in(options_, sources, schema, file, known);
+  if (known == nullptr) {
+    sources_ = sources;
+    form_ = here;
+    return;
+  }
+  check_sources(sources, file);
+  form_ = joined(options_, *known, here);
+}
+
+void Column::resolve() {
+  form_ = completed(options_, *form_);
 }
 
 void Column::check(const arrow::Schema& schema, const std::string& file) const {
-  if (sources_in(options_, schema, file) != sources_) {
-    TENON_FAIL(TENON_INVALID,
-               "columnar.no_column",
-               file,
-               ": the source columns of ",
-               json_string(options_.name),
-               " differ from those in ",
-               resolved_by_);
-  }
-  const ColumnForm form = form_in(options_, sources_, schema, file);
-  if (!(form == form_)) {
+  const std::vector<std::string> sources = sources_in(options_, schema, file);
+  check_sources(sources, file);
+  const ColumnForm here = form_in(options_, sources, schema, file, &*form_);
+  const ColumnForm both = joined(options_, *form_, here);
+  if (!both.has_shape_of(*form_)) {
+    // Text that is inferred as another type than the text of the files that resolved the column.
     TENON_FAIL(TENON_INVALID,
                "columnar.wrong_type",
                file,
                ": the column ",
                json_string(options_.name),
                " would be read as ",
-               form.text(),
+               here.text(),
                ", but as ",
-               form_.text(),
+               form_->text(),
                " in ",
-               resolved_by_);
+               form_->file,
+               "; set `type`");
   }
 }
 
-std::shared_ptr<arrow::DataType> Column::type_in_text() const {
-  if (options_.hash != StringHash::kNone) {
-    return arrow::utf8();
+void Column::check_sources(const std::vector<std::string>& sources, const std::string& file) const {
+  if (sources != sources_) {
+    TENON_FAIL(TENON_INVALID,
+               "columnar.no_column",
+               file,
+               ": the source columns of ",
+               json_string(options_.name),
+               " differ from those in ",
+               form_->file);
   }
-  switch (options_.type) {
-    case ColumnType::kIds:
-      return arrow::int64();
-    case ColumnType::kF32:
-      return arrow::float32();
-    case ColumnType::kF64:
-      return arrow::float64();
-    case ColumnType::kText:
-      return arrow::utf8();
-    case ColumnType::kAuto:
-      break;
-  }
-  return nullptr;
+}
+
+TimeUnit Column::unit_of(const std::string& source) const {
+  const std::vector<std::string> names = named_sources(options_);
+  return std::find(names.begin(), names.end(), source) == names.end() ? TimeUnit::kAuto
+                                                                      : options_.unit;
+}
+
+std::string Column::resolved_unit() const {
+  return is_time(form_->meaning.kind) ? concat(options_.name, " in ", name_of(form_->meaning.unit))
+                                      : "";
 }
 
 void Column::declare(DatasetInfo& info) {
-  const uint32_t dtype = form_.dtype();
-  if (form_.levels == 0) {
+  const uint32_t dtype = form_->dtype();
+  if (form_->levels == 0) {
     Axes axes = {"B"};
-    if (form_.width > 0) {
-      axes.emplace_back(form_.width);
+    if (form_->width > 0) {
+      axes.emplace_back(form_->width);
     }
     field_ = info.field(options_.name, std::move(axes), dtype);
     return;
@@ -158,21 +169,75 @@ void Column::declare(DatasetInfo& info) {
                       any,
                       dtype,
                       0.0,
-                      form_.type == ColumnType::kText ? TENON_FIELD_TEXT : 0);
+                      form_->type == ColumnType::kText ? TENON_FIELD_TEXT : 0);
   info.field(options_.name + ".offsets", any, TENON_I64);
-  if (form_.levels == 2) {
+  if (form_->levels == 2) {
     info.field(options_.name + ".offsets.1", any, TENON_I64);
   }
-  if (form_.has_weights) {
+  if (form_->has_weights) {
     info.field(options_.name + ".weights", any, TENON_F32);
   }
 }
 
-bool Column::skips(const arrow::RecordBatch& batch, int64_t row) const {
+std::vector<SourceArray> Column::arrays_of(const arrow::RecordBatch& batch) const {
+  std::vector<SourceArray> out;
+  const bool has_weights = options_.weights.has_value();
+  for (size_t i = 0; i < sources_.size(); ++i) {
+    SourceArray source;
+    const int index = batch.schema()->GetFieldIndex(sources_[i]);
+    source.array = index < 0 ? nullptr : batch.column(index);
+    const std::shared_ptr<arrow::DataType>& type = form_->types[i];
+    if (source.array == nullptr || source.array->type_id() == arrow::Type::NA) {
+      source.array =
+          value_of(arrow::MakeArrayOfNull(type == nullptr ? arrow::null() : type, batch.num_rows()),
+                   sources_[i],
+                   "cannot be filled");
+    }
+    const bool are_weights = has_weights && i + 1 == sources_.size();
+    LeafTarget target{.type = are_weights ? ColumnType::kF32 : form_->type,
+                      .is_hashed = options_.hash != StringHash::kNone && !are_weights,
+                      .meaning = form_->meaning,
+                      .nan_is_missing = options_.missing != Missing::kError};
+    const ValueMeaning from = index < 0 ? meaning_of(*shape_of(source.array->type()).leaf)
+                                        : meaning_of(*batch.schema()->field(index));
+    target.meaning.is_unsigned =
+        type != nullptr && shape_of(type).leaf->id() == arrow::Type::UINT64;
+    source.array = converted(source.array, from, target, source.bad);
+    if (form_->is_map) {
+      source.array = with_plain_weights(source.array, source.bad_weights);
+    }
+    out.push_back(std::move(source));
+  }
+  return out;
+}
+
+bool Column::skips(const std::vector<SourceArray>& sources, int64_t row) const {
   return skips_rows() &&
-         std::any_of(sources_.begin(), sources_.end(), [&](const std::string& source) {
-           return has_null(*batch.GetColumnByName(source), row);
+         std::any_of(sources.begin(), sources.end(), [&](const SourceArray& source) {
+           return has_null(*source.array, row);
          });
+}
+
+void Column::check_values(const BadElements& bad,
+                          const ElementRanges& ranges,
+                          const RowPlace& place,
+                          const std::string& column,
+                          const std::function<int64_t(int64_t)>& row_of) const {
+  if (bad.empty()) {
+    return;
+  }
+  for (const ElementRange& range : ranges) {
+    const auto found = bad.lower_bound(range.begin);
+    if (found != bad.end() && found->first < range.end) {
+      TENON_FAIL(TENON_INVALID,
+                 "columnar.bad_value",
+                 place.of_row(row_of(found->first)),
+                 "the column ",
+                 json_string(column),
+                 " ",
+                 found->second);
+    }
+  }
 }
 
 void Column::fail_null(const RowPlace& place, int64_t row, const std::string& column) const {
@@ -197,7 +262,7 @@ void Column::fail_offsets(const RowPlace& place,
              what);
 }
 
-ColumnRows Column::read_side_by_side(const arrow::RecordBatch& batch,
+ColumnRows Column::read_side_by_side(const std::vector<SourceArray>& sources,
                                      const ElementRanges& rows,
                                      const RowPlace& place) const {
   const auto n = static_cast<size_t>(num_elements(rows));
@@ -208,8 +273,9 @@ ColumnRows Column::read_side_by_side(const arrow::RecordBatch& batch,
     for (size_t j = 0; j < width; ++j) {
       std::shared_ptr<const void> memory;
       const T* values = nullptr;
+      check_values(sources[j].bad, rows, place, sources_[j], [](int64_t row) { return row; });
       take_values<T>(
-          batch.GetColumnByName(sources_[j]),
+          sources[j].array,
           rows,
           options_.hash,
           options_.fill,
@@ -234,9 +300,9 @@ ColumnRows Column::read_side_by_side(const arrow::RecordBatch& batch,
     out.memory = std::move(whole);
     return out;
   };
-  return form_.type == ColumnType::kIds   ? put_together(int64_t{0})
-         : form_.type == ColumnType::kF32 ? put_together(0.0F)
-                                          : put_together(0.0);
+  return form_->type == ColumnType::kIds   ? put_together(int64_t{0})
+         : form_->type == ColumnType::kF32 ? put_together(0.0F)
+                                           : put_together(0.0);
 }
 
 void Column::read_values(const std::shared_ptr<arrow::Array>& leaf,
@@ -250,7 +316,7 @@ void Column::read_values(const std::shared_ptr<arrow::Array>& leaf,
         leaf, ranges, options_.hash, options_.fill, on_null, on_bad_offset, out.memory, data);
     out.data = reinterpret_cast<const char*>(data);
   };
-  switch (form_.type) {
+  switch (form_->type) {
     case ColumnType::kIds:
       take(int64_t{0});
       return;
@@ -263,7 +329,7 @@ void Column::read_values(const std::shared_ptr<arrow::Array>& leaf,
     default:
       break;
   }
-  std::vector<int64_t>& offsets = form_.list_levels == 0 ? out.offsets : out.inner_offsets;
+  std::vector<int64_t>& offsets = form_->list_levels == 0 ? out.offsets : out.inner_offsets;
   offsets.assign(1, 0);
   auto bytes =
       std::make_shared<std::string>(copy_text(*leaf, ranges, offsets, on_null, on_bad_offset));
@@ -272,14 +338,12 @@ void Column::read_values(const std::shared_ptr<arrow::Array>& leaf,
 }
 
 // Each row must have as many weights as entries.
-void Column::read_weights(const arrow::RecordBatch& batch,
-                          const arrow::Array& list,
+void Column::read_weights(const std::vector<SourceArray>& sources,
                           const ElementRanges& rows,
                           const RowPlace& place,
                           ColumnRows& out) const {
   const std::string& name = sources_.back();
-  std::shared_ptr<arrow::Array> column = form_.is_map ? nullptr : batch.GetColumnByName(name);
-  const arrow::Array& cut = form_.is_map ? list : *column;
+  const arrow::Array& cut = *sources.back().array;
   const auto on_null = [&](int64_t row) {
     if (options_.missing == Missing::kError) {
       fail_null(place, row, name);
@@ -302,7 +366,12 @@ void Column::read_weights(const arrow::RecordBatch& batch,
                           " entries"));
     }
   }
-  const std::shared_ptr<arrow::Array> leaf = form_.is_map ? map_values_of(list) : entries_of(cut);
+  const std::shared_ptr<arrow::Array> leaf = form_->is_map ? map_values_of(cut) : entries_of(cut);
+  check_values(form_->is_map ? sources.back().bad_weights : sources.back().bad,
+               entries,
+               place,
+               name,
+               [&](int64_t entry) { return list_of_entry(cut, entry); });
   take_values<float>(
       leaf,
       entries,
@@ -319,13 +388,14 @@ void Column::read_weights(const arrow::RecordBatch& batch,
 }
 
 // Lists of one length, some of them null. A null list becomes `length` copies of the fill value.
-ColumnRows Column::read_filled(const std::shared_ptr<arrow::Array>& list,
+ColumnRows Column::read_filled(const SourceArray& source,
                                const ElementRanges& rows,
                                const RowPlace& place) const {
   const auto n = static_cast<size_t>(num_elements(rows));
-  const auto width = static_cast<size_t>(form_.width);
+  const auto width = static_cast<size_t>(form_->width);
   const std::string& name = sources_.front();
   const OnNull on_null = [](int64_t) {};
+  const std::shared_ptr<arrow::Array>& list = source.array;
   const std::shared_ptr<arrow::Array> entries = entries_of(*list);
   const auto fill_in = [&](auto zero) {
     using T = decltype(zero);
@@ -342,6 +412,7 @@ ColumnRows Column::read_filled(const std::shared_ptr<arrow::Array>& list,
         std::vector<int64_t> offsets = {0};
         const ElementRanges of_row = open_lists(*list, {{row, row + 1}}, offsets, on_null, on_bad);
         check_length(place, row, offsets.back());
+        check_values(source.bad, of_row, place, name, [&](int64_t) { return row; });
         copy_values<T>(
             *entries, of_row, options_.hash, static_cast<T>(options_.fill), on_null, on_bad, out);
       }
@@ -351,13 +422,13 @@ ColumnRows Column::read_filled(const std::shared_ptr<arrow::Array>& list,
     rows_out.memory = std::move(whole);
     return rows_out;
   };
-  return form_.type == ColumnType::kIds   ? fill_in(int64_t{0})
-         : form_.type == ColumnType::kF32 ? fill_in(0.0F)
-                                          : fill_in(0.0);
+  return form_->type == ColumnType::kIds   ? fill_in(int64_t{0})
+         : form_->type == ColumnType::kF32 ? fill_in(0.0F)
+                                           : fill_in(0.0);
 }
 
 void Column::check_length(const RowPlace& place, int64_t row, int64_t length) const {
-  if (length != form_.width) {
+  if (length != form_->width) {
     TENON_FAIL(TENON_INVALID,
                "columnar.wrong_length",
                place.of_row(row),
@@ -366,19 +437,19 @@ void Column::check_length(const RowPlace& place, int64_t row, int64_t length) co
                " has ",
                length,
                " entries, but `length` is ",
-               form_.width);
+               form_->width);
   }
 }
 
-ColumnRows Column::read(const std::shared_ptr<arrow::RecordBatch>& batch,
+ColumnRows Column::read(const std::vector<SourceArray>& sources,
                         const ElementRanges& rows,
                         const RowPlace& place) const {
   if (!options_.columns.empty()) {
-    return read_side_by_side(*batch, rows, place);
+    return read_side_by_side(sources, rows, place);
   }
   const std::string& name = sources_.front();
   // The arrays from the outermost list to the values. They map an element back to its row.
-  std::vector<std::shared_ptr<arrow::Array>> levels = {batch->GetColumnByName(name)};
+  std::vector<std::shared_ptr<arrow::Array>> levels = {sources.front().array};
   const auto row_of = [&](int64_t element) {
     for (size_t level = levels.size() - 1; level > 0; --level) {
       element = list_of_entry(*levels[level - 1], element);
@@ -394,27 +465,28 @@ ColumnRows Column::read(const std::shared_ptr<arrow::RecordBatch>& batch,
     fail_offsets(place, row_of(element), name, "has corrupt offsets (decreasing or out of range)");
   };
 
-  if (form_.width > 0 && options_.missing == Missing::kFill && levels.front()->null_count() > 0) {
-    return read_filled(levels.front(), rows, place);
+  if (form_->width > 0 && options_.missing == Missing::kFill && levels.front()->null_count() > 0) {
+    return read_filled(sources.front(), rows, place);
   }
   ColumnRows out;
   ElementRanges ranges = rows;
-  for (int level = 0; level < form_.list_levels; ++level) {
+  for (int level = 0; level < form_->list_levels; ++level) {
     std::vector<int64_t>& offsets = level == 0 ? out.offsets : out.inner_offsets;
     offsets.assign(1, 0);
     const std::shared_ptr<arrow::Array> list = levels.back();
     ranges = open_lists(*list, ranges, offsets, on_null, on_bad);
     levels.push_back(entries_of(*list));
   }
+  check_values(sources.front().bad, ranges, place, name, row_of);
   read_values(levels.back(), ranges, on_null, on_bad, out);
-  if (form_.has_weights) {
-    read_weights(*batch, *levels.front(), rows, place, out);
+  if (form_->has_weights) {
+    read_weights(sources, rows, place, out);
   }
-  if (form_.width > 0) {
+  if (form_->width > 0) {
     // All lists have one length, given by the shape.
     for (size_t i = 1; i < out.offsets.size(); ++i) {
       const int64_t length = out.offsets[i] - out.offsets[i - 1];
-      if (length != form_.width) {
+      if (length != form_->width) {
         check_length(place, row_at(rows, i - 1), length);
       }
     }
@@ -426,7 +498,7 @@ ColumnRows Column::read(const std::shared_ptr<arrow::RecordBatch>& batch,
 void Column::write(const std::vector<RowSlice>& slices,
                    int64_t num_rows,
                    BatchWriter& writer) const {
-  if (form_.levels == 0) {
+  if (form_->levels == 0) {
     write_fixed(slices, num_rows, writer);
   } else {
     write_ragged(slices, num_rows, writer);
@@ -437,12 +509,12 @@ void Column::write_fixed(const std::vector<RowSlice>& slices,
                          int64_t num_rows,
                          BatchWriter& writer) const {
   std::vector<int64_t> shape = {num_rows};
-  if (form_.width > 0) {
-    shape.push_back(form_.width);
+  if (form_->width > 0) {
+    shape.push_back(form_->width);
   }
   char* out = writer.add<char>(field_, shape);
   const size_t row_bytes =
-      form_.value_size() * static_cast<size_t>(std::max<int64_t>(form_.width, 1));
+      form_->value_size() * static_cast<size_t>(std::max<int64_t>(form_->width, 1));
   for (const RowSlice& slice : slices) {
     const size_t bytes = static_cast<size_t>(slice.end - slice.begin) * row_bytes;
     std::memcpy(out, slice.rows->data + static_cast<size_t>(slice.begin) * row_bytes, bytes);
@@ -453,7 +525,7 @@ void Column::write_fixed(const std::vector<RowSlice>& slices,
 void Column::write_ragged(const std::vector<RowSlice>& slices,
                           int64_t num_rows,
                           BatchWriter& writer) const {
-  const bool is_nested = form_.levels == 2;
+  const bool is_nested = form_->levels == 2;
   int64_t num_entries = 0;
   int64_t num_values = 0;
   for (const RowSlice& slice : slices) {
@@ -465,7 +537,7 @@ void Column::write_ragged(const std::vector<RowSlice>& slices,
   char* values = writer.add<char>(field++, {num_values});
   auto* offsets = writer.add<int64_t>(field++, {num_rows + 1});
   int64_t* inner = is_nested ? writer.add<int64_t>(field++, {num_entries + 1}) : nullptr;
-  float* weights = form_.has_weights ? writer.add<float>(field, {num_entries}) : nullptr;
+  float* weights = form_->has_weights ? writer.add<float>(field, {num_entries}) : nullptr;
   *offsets = 0;
   if (is_nested) {
     *inner = 0;
@@ -480,7 +552,7 @@ void Column::write_ragged(const std::vector<RowSlice>& slices,
     if (weights != nullptr) {
       weights = append(rows.weights, entries, weights, 1);
     }
-    values = append(rows.data, of_values, values, form_.value_size());
+    values = append(rows.data, of_values, values, form_->value_size());
   }
 }
 

@@ -2,8 +2,9 @@
 //
 // One column of a batch: reads its rows from record batches and writes them as fields of the batch.
 // column_form.hpp determines its sources, type and shape; shard_reader.hpp chooses rows and file.
-// Invariants: the first file determines type and shape. A file that would give another type or
-// shape is rejected before any of its data is read.
+// Invariants: the files that exist when the run starts determine type, unit and shape. Values of
+// every file are converted to them exactly. A file that cannot be converted is rejected before any
+// of its data is read, and a value that cannot be when its row is used.
 // Threads: resolved by one thread; const functions from any thread.
 #pragma once
 
@@ -12,13 +13,17 @@
 #include <arrow/record_batch.h>
 #include <arrow/type.h>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "column_arrays.hpp"
 #include "column_form.hpp"
 #include "column_options.hpp"
+#include "leaf_conversion.hpp"
 
 namespace tenon {
 
@@ -43,6 +48,13 @@ struct ColumnRows {
   const float* weights = nullptr;
 };
 
+// A source column of a record batch, converted to the column's type and unit.
+struct SourceArray {
+  std::shared_ptr<arrow::Array> array;
+  BadElements bad;          // of its innermost values
+  BadElements bad_weights;  // of the values of a map
+};
+
 // Rows [begin, end) of `rows`.
 struct RowSlice {
   const ColumnRows* rows;
@@ -57,33 +69,48 @@ class Column {
 
   const std::string& name() const { return options_.name; }
 
-  // Resolves sources, type and shape from the schema of `file`.
+  // Adds a file to those that determine sources, type, unit and shape. The first file with values
+  // counts most.
   //
-  // Errors   columnar.no_column, columnar.wrong_type, naming file, column and type
-  void resolve(const arrow::Schema& schema, const std::string& file);
-  // Checks that another file gives the same sources, type and shape.
+  // Errors   columnar.no_column, columnar.wrong_type, naming files, column and types
+  void add(const arrow::Schema& schema, const std::string& file);
+  // False if no file has told type and shape yet.
+  bool is_resolved() const { return form_.has_value() && !form_->is_open(); }
+  // Ends the sequence of add().
   //
-  // Errors   as resolve
+  // Errors   columnar.no_column, columnar.wrong_type for a column that no file determines
+  void resolve();
+  // Checks that the values of another file can be converted.
+  //
+  // Errors   as add
   void check(const arrow::Schema& schema, const std::string& file) const;
 
   // The source columns in the files. Requires resolve.
   const std::vector<std::string>& sources() const { return sources_; }
-  // The type to parse a source column with if the format has no types (CSV); null for any type.
-  std::shared_ptr<arrow::DataType> type_in_text() const;
-  // Source column names as written in the options, for example "a..d" for a range.
-  std::vector<std::string> named_sources() const { return tenon::named_sources(options_); }
+  // Sources without a declared type, for formats without types (CSV).
+  std::set<std::string> inferred_sources(const arrow::Schema& schema) const {
+    return tenon::inferred_sources(options_, schema);
+  }
+  // Declared unit of a source column's times; kAuto if it is not declared, or is another column's.
+  TimeUnit unit_of(const std::string& source) const;
+  // "ts in ms", for columns of times; else empty.
+  std::string resolved_unit() const;
 
   // Declares the column's fields and stores their indices.
   void declare(DatasetInfo& info);
 
   bool skips_rows() const { return options_.missing == Missing::kSkipRow; }
-  // True if the row is skipped because of a null.
-  bool skips(const arrow::RecordBatch& batch, int64_t row) const;
+  // The sources of a record batch. Sources that its file lacks are null.
+  std::vector<SourceArray> arrays_of(const arrow::RecordBatch& batch) const;
 
-  // Converts rows of a record batch that has all sources().
+  // True if the row is skipped because of a null.
+  bool skips(const std::vector<SourceArray>& sources, int64_t row) const;
+
+  // Converts rows of arrays_of() a record batch.
   //
-  // Errors   columnar.null, columnar.bad_offsets, naming file, row group, row and column
-  ColumnRows read(const std::shared_ptr<arrow::RecordBatch>& batch,
+  // Errors   columnar.null, columnar.bad_offsets, columnar.bad_value, columnar.wrong_length, naming
+  //          file, row group, row and column
+  ColumnRows read(const std::vector<SourceArray>& sources,
                   const ElementRanges& rows,
                   const RowPlace& place) const;
 
@@ -91,10 +118,10 @@ class Column {
   void write(const std::vector<RowSlice>& slices, int64_t num_rows, BatchWriter& writer) const;
 
  private:
-  ColumnRows read_side_by_side(const arrow::RecordBatch& batch,
+  ColumnRows read_side_by_side(const std::vector<SourceArray>& sources,
                                const ElementRanges& rows,
                                const RowPlace& place) const;
-  ColumnRows read_filled(const std::shared_ptr<arrow::Array>& list,
+  ColumnRows read_filled(const SourceArray& source,
                          const ElementRanges& rows,
                          const RowPlace& place) const;
   void check_length(const RowPlace& place, int64_t row, int64_t length) const;
@@ -103,8 +130,7 @@ class Column {
                    const OnNull& on_null,
                    const OnBadOffset& on_bad_offset,
                    ColumnRows& out) const;
-  void read_weights(const arrow::RecordBatch& batch,
-                    const arrow::Array& list,
+  void read_weights(const std::vector<SourceArray>& sources,
                     const ElementRanges& rows,
                     const RowPlace& place,
                     ColumnRows& out) const;
@@ -114,6 +140,14 @@ class Column {
   void write_ragged(const std::vector<RowSlice>& slices,
                     int64_t num_rows,
                     BatchWriter& writer) const;
+  // Requires the sources of earlier files.
+  void check_sources(const std::vector<std::string>& sources, const std::string& file) const;
+  // Requires that no element of the ranges is bad. `row_of` maps an element to its row.
+  void check_values(const BadElements& bad,
+                    const ElementRanges& ranges,
+                    const RowPlace& place,
+                    const std::string& column,
+                    const std::function<int64_t(int64_t)>& row_of) const;
   [[noreturn]] void fail_null(const RowPlace& place, int64_t row, const std::string& column) const;
   [[noreturn]] void fail_offsets(const RowPlace& place,
                                  int64_t row,
@@ -122,9 +156,8 @@ class Column {
 
   ColumnOptions options_;
   std::vector<std::string> sources_;
-  ColumnForm form_;
-  std::string resolved_by_;  // the first file
-  uint32_t field_ = 0;       // index of the values; the other fields follow
+  std::optional<ColumnForm> form_;
+  uint32_t field_ = 0;  // index of the values; the other fields follow
 };
 
 }  // namespace tenon

@@ -3,6 +3,7 @@
 
 #include <tenon/cpp/guard.hpp>
 
+#include <arrow/extension_type.h>
 #include <arrow/type.h>
 #include <arrow/util/float16.h>
 #include <cstring>
@@ -209,6 +210,8 @@ ArrayShape shape_of(const std::shared_ptr<arrow::DataType>& type) {
         break;
       case Type::LIST:
       case Type::LARGE_LIST:
+      case Type::LIST_VIEW:
+      case Type::LARGE_LIST_VIEW:
         shape.list_size.reset();
         at = static_cast<const arrow::BaseListType&>(*at).value_type();
         break;
@@ -218,6 +221,10 @@ ArrayShape shape_of(const std::shared_ptr<arrow::DataType>& type) {
         at = static_cast<const arrow::MapType&>(*at).key_type();
         break;
       default:
+        if (at->id() == Type::EXTENSION) {
+          at = static_cast<const arrow::ExtensionType&>(*at).storage_type();
+          continue;
+        }
         shape.leaf = at;
         return shape;
     }
@@ -225,58 +232,6 @@ ArrayShape shape_of(const std::shared_ptr<arrow::DataType>& type) {
     if (shape.levels > 1) {
       shape.list_size.reset();
     }
-  }
-}
-
-bool holds_whole_numbers(const arrow::DataType& leaf) {
-  switch (leaf.id()) {
-    case Type::BOOL:
-    case Type::INT8:
-    case Type::INT16:
-    case Type::INT32:
-    case Type::INT64:
-    case Type::UINT8:
-    case Type::UINT16:
-    case Type::UINT32:
-    case Type::UINT64:
-    case Type::DATE32:
-    case Type::DATE64:
-    case Type::TIME32:
-    case Type::TIME64:
-    case Type::TIMESTAMP:
-    case Type::DURATION:
-      return true;
-    case Type::DICTIONARY:
-      return holds_whole_numbers(*static_cast<const arrow::DictionaryType&>(leaf).value_type());
-    default:
-      return false;
-  }
-}
-
-bool holds_numbers(const arrow::DataType& leaf) {
-  switch (leaf.id()) {
-    case Type::HALF_FLOAT:
-    case Type::FLOAT:
-    case Type::DOUBLE:
-      return true;
-    case Type::DICTIONARY:
-      return holds_numbers(*static_cast<const arrow::DictionaryType&>(leaf).value_type());
-    default:
-      return holds_whole_numbers(leaf);
-  }
-}
-
-bool holds_strings(const arrow::DataType& leaf) {
-  switch (leaf.id()) {
-    case Type::STRING:
-    case Type::BINARY:
-    case Type::LARGE_STRING:
-    case Type::LARGE_BINARY:
-      return true;
-    case Type::DICTIONARY:
-      return holds_strings(*static_cast<const arrow::DictionaryType&>(leaf).value_type());
-    default:
-      return false;
   }
 }
 
@@ -379,6 +334,9 @@ void copy_values(const arrow::Array& leaf,
       });
       return;
     }
+    case Type::NA:
+      copy_each(leaf, ranges, fill, on_null, out, [](int64_t) { return 0; });
+      return;
     case Type::DICTIONARY:
       copy_dictionary(static_cast<const arrow::DictionaryArray&>(leaf),
                       ranges,

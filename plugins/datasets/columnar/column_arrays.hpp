@@ -40,10 +40,6 @@ struct ArrayShape {
 };
 ArrayShape shape_of(const std::shared_ptr<arrow::DataType>& type);
 
-bool holds_whole_numbers(const arrow::DataType& leaf);  // includes dates, times and booleans
-bool holds_numbers(const arrow::DataType& leaf);
-bool holds_strings(const arrow::DataType& leaf);  // includes binary
-
 // Called with the index of a null element. Throws to reject it, or returns to accept the fill
 // value.
 using OnNull = std::function<void(int64_t element)>;

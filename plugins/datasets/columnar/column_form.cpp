@@ -4,6 +4,7 @@
 #include <tenon/cpp/options.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -72,12 +73,23 @@ int index_in(const arrow::Schema& schema, const std::string& file, const std::st
   return all.front();
 }
 
+std::string types_text(const ColumnForm& form) {
+  for (const std::shared_ptr<arrow::DataType>& type : form.types) {
+    if (type != nullptr && type->id() != arrow::Type::NA) {
+      return form.meaning.is_untyped ? concat("text, read as ", form.text()) : type->ToString();
+    }
+  }
+  return "null";
+}
+
 // One source column: its field in the file, for checks and messages.
 struct SourceColumn {
   const std::string& file;
   const std::string& name;
   const arrow::DataType& type;
   ArrayShape shape;
+  ValueMeaning meaning;
+  const ColumnForm* known;  // of earlier files, for messages; may be null
 
   [[noreturn]] void refuse(const std::string& why) const {
     TENON_FAIL(TENON_INVALID,
@@ -88,34 +100,61 @@ struct SourceColumn {
                " is ",
                type.ToString(),
                "; ",
-               why);
+               why,
+               known == nullptr ? "" : concat("; it is ", types_text(*known), " in ", known->file));
   }
 };
 
-ColumnType resolved_type(const ColumnOptions& options, const arrow::DataType& leaf) {
+ColumnType resolved_type(const ColumnOptions& options, const ValueMeaning& meaning) {
   if (options.type != ColumnType::kAuto) {
     return options.type;
   }
-  return options.hash != StringHash::kNone || holds_whole_numbers(leaf) ? ColumnType::kIds
-         : holds_numbers(leaf)                                          ? ColumnType::kF32
-                                                                        : ColumnType::kText;
+  if (options.hash != StringHash::kNone) {
+    return ColumnType::kIds;
+  }
+  if (meaning.is_untyped && options.type_in_text != ColumnType::kAuto) {
+    return options.type_in_text;
+  }
+  switch (meaning.kind) {
+    case ValueKind::kNull:
+      return ColumnType::kAuto;
+    case ValueKind::kReal:
+      return ColumnType::kF32;
+    case ValueKind::kDecimal:
+      return meaning.scale > 0 ? ColumnType::kF32 : ColumnType::kIds;
+    case ValueKind::kText:
+    case ValueKind::kOther:
+      return ColumnType::kText;
+    default:
+      return ColumnType::kIds;
+  }
 }
 
 void check_values(const ColumnOptions& options, const SourceColumn& source, ColumnType type) {
-  const arrow::DataType& leaf = *source.shape.leaf;
+  const ValueMeaning& meaning = source.meaning;
+  if (meaning.is_untyped || meaning.kind == ValueKind::kNull) {
+    return;
+  }
+  const bool is_text = meaning.kind == ValueKind::kText;
   const bool is_hashed = options.hash != StringHash::kNone;
-  if (type == ColumnType::kText && !holds_strings(leaf)) {
+  const bool is_numeric = is_number(meaning.kind) || is_time(meaning.kind);
+  if (meaning.kind == ValueKind::kOther) {
+    source.refuse("only numbers, times, strings, and lists and maps of these can be read");
+  }
+  if (type == ColumnType::kText && !is_text) {
     source.refuse("type text requires strings");
   }
-  if (is_hashed && !holds_strings(leaf)) {
+  if (is_hashed && !is_text) {
     source.refuse("`hash` requires strings");
   }
-  if (type == ColumnType::kIds && !is_hashed && !holds_whole_numbers(leaf)) {
-    source.refuse(holds_strings(leaf) ? "set `hash` to convert strings to ids"
-                                      : "ids must be integers or hashed strings");
+  if (type == ColumnType::kIds && !is_hashed && !is_numeric) {
+    source.refuse("set `hash` to convert strings to ids");
   }
-  if ((type == ColumnType::kF32 || type == ColumnType::kF64) && !holds_numbers(leaf)) {
+  if ((type == ColumnType::kF32 || type == ColumnType::kF64) && !is_numeric) {
     source.refuse(concat("type ", name_of(type), " requires numbers"));
+  }
+  if (options.unit != TimeUnit::kAuto && !is_time(meaning.kind)) {
+    source.refuse("`unit` requires dates, times or durations");
   }
 }
 
@@ -138,31 +177,116 @@ void check_lists(const ColumnOptions& options, const SourceColumn& source, Colum
 
 // Form of a field read from this source; `num_values` sources share the field.
 ColumnForm form_of(const ColumnOptions& options, const SourceColumn& source, size_t num_values) {
-  const ColumnType type = resolved_type(options, *source.shape.leaf);
+  const ColumnType type = resolved_type(options, source.meaning);
   check_values(options, source, type);
-  check_lists(options, source, type);
+  if (source.type.id() != arrow::Type::NA) {
+    check_lists(options, source, type);
+  }
   const ArrayShape& shape = source.shape;
   const int64_t width = options.length ? *options.length : shape.list_size.value_or(0);
   const bool is_fixed = width > 0 && type != ColumnType::kText && !options.weights;
-  return {.levels = is_fixed ? 0 : shape.levels + (type == ColumnType::kText ? 1 : 0),
-          .list_levels = shape.levels,
-          .width = !options.columns.empty() ? static_cast<int64_t>(num_values)
-                   : is_fixed               ? width
-                                            : 0,
-          .type = type,
-          .has_weights = shape.is_map || options.weights.has_value(),
-          .is_map = shape.is_map};
+  ColumnForm form;
+  form.levels = is_fixed ? 0 : shape.levels + (type == ColumnType::kText ? 1 : 0);
+  form.list_levels = shape.levels;
+  form.width = !options.columns.empty() ? static_cast<int64_t>(num_values) : is_fixed ? width : 0;
+  form.type = type;
+  form.has_weights = shape.is_map || options.weights.has_value();
+  form.is_map = shape.is_map;
+  form.is_type_open = type == ColumnType::kAuto;
+  form.are_levels_open = source.type.id() == arrow::Type::NA && options.columns.empty();
+  form.meaning = source.meaning;
+  if (options.unit != TimeUnit::kAuto) {
+    form.meaning.unit = options.unit;
+    form.meaning.kind = source.meaning.is_untyped ? ValueKind::kInstant : source.meaning.kind;
+  } else if (source.meaning.is_untyped && source.meaning.kind == ValueKind::kNull) {
+    form.meaning.kind = ValueKind::kInteger;  // of a declared type
+  }
+  return form;
+}
+
+// Whether values of both meanings can be one column of the declared type, or of any (kAuto).
+bool do_agree(const ColumnOptions& options, const ValueMeaning& a, const ValueMeaning& b) {
+  if (a.kind == ValueKind::kNull || b.kind == ValueKind::kNull) {
+    return true;
+  }
+  if (a.is_untyped || b.is_untyped) {
+    return is_time(a.kind) == is_time(b.kind);
+  }
+  if (a.kind == b.kind) {
+    return a.kind != ValueKind::kInstant || a.zone == b.zone || a.zone == TimeZone::kAny ||
+           b.zone == TimeZone::kAny || options.unit != TimeUnit::kAuto;
+  }
+  if (!is_number(a.kind) || !is_number(b.kind)) {
+    return false;
+  }
+  return options.type != ColumnType::kAuto ||
+         (a.kind != ValueKind::kBool && b.kind != ValueKind::kBool);
+}
+
+// Whether text that is inferred as `kind` can be read as the known column.
+bool can_parse(ValueKind kind, const ColumnForm& known) {
+  switch (known.type) {
+    case ColumnType::kText:
+      return true;
+    case ColumnType::kF32:
+    case ColumnType::kF64:
+      return kind == ValueKind::kNull || kind == ValueKind::kInteger || kind == ValueKind::kReal;
+    default:
+      return kind == ValueKind::kNull || kind == known.meaning.kind;
+  }
+}
+
+// The types of `known`, with those of `here` for sources that have only nulls so far.
+std::vector<std::shared_ptr<arrow::DataType>> joined_types(const ColumnForm& known,
+                                                           const ColumnForm& here) {
+  std::vector<std::shared_ptr<arrow::DataType>> types = known.types;
+  for (size_t i = 0; i < types.size() && i < here.types.size(); ++i) {
+    if (here.types[i] != nullptr && (types[i] == nullptr || types[i]->id() == arrow::Type::NA)) {
+      types[i] = here.types[i];
+    }
+  }
+  return types;
+}
+
+[[noreturn]] void fail_types(const ColumnOptions& options,
+                             const ColumnForm& known,
+                             const ColumnForm& here,
+                             const std::string& advice) {
+  TENON_FAIL(TENON_INVALID,
+             "columnar.wrong_type",
+             here.file,
+             ": the column ",
+             json_string(options.name),
+             " is ",
+             types_text(here),
+             " and would be read as ",
+             here.text(),
+             ", but as ",
+             known.text(),
+             " in ",
+             known.file,
+             ", where it is ",
+             types_text(known),
+             "; ",
+             advice);
 }
 
 bool are_weights(const ColumnForm& form, const std::shared_ptr<arrow::DataType>& type) {
   if (form.is_map) {
-    return holds_numbers(*static_cast<const arrow::MapType&>(*type).item_type());
+    return is_number(meaning_of(*static_cast<const arrow::MapType&>(*type).item_type()).kind);
   }
   const ArrayShape shape = shape_of(type);
-  return form.levels == 1 && shape.levels == 1 && !shape.is_map && holds_numbers(*shape.leaf);
+  const ValueKind kind = meaning_of(*shape.leaf).kind;
+  return form.levels == 1 && shape.levels == 1 && !shape.is_map &&
+         (is_number(kind) || kind == ValueKind::kNull);
 }
 
 }  // namespace
+
+bool ColumnForm::has_shape_of(const ColumnForm& other) const {
+  return levels == other.levels && list_levels == other.list_levels && width == other.width &&
+         type == other.type && has_weights == other.has_weights && is_map == other.is_map;
+}
 
 uint32_t ColumnForm::dtype() const {
   return type == ColumnType::kIds   ? TENON_I64
@@ -202,6 +326,22 @@ void check_column_options(const ColumnOptions& options) {
       options.type != ColumnType::kAuto) {
     fail(concat("has a `hash`, which produces ids, but type ", name_of(options.type)));
   }
+  if (options.type == ColumnType::kIds || options.type == ColumnType::kAuto) {
+    constexpr double kExact = 0x1p53;  // a number of JSON above it may be rounded
+    if (options.type == ColumnType::kIds &&
+        (options.fill != std::trunc(options.fill) || std::fabs(options.fill) >= kExact)) {
+      fail(concat("has type ids, but `fill` ",
+                  options.fill,
+                  "; expected an integer between -2^53 and 2^53"));
+    }
+  }
+  if (options.unit != TimeUnit::kAuto &&
+      (options.hash != StringHash::kNone || options.type == ColumnType::kText)) {
+    fail("has a `unit`, which requires times as numbers");
+  }
+  if (options.absent == Absent::kMissing && options.missing == Missing::kError) {
+    fail("has `absent` \"missing\"; set `missing` to \"fill\" or \"skip_row\" as well");
+  }
   if (options.weights && (options.length || options.type == ColumnType::kText)) {
     fail("has `weights`, which require a ragged column of numbers or ids");
   }
@@ -225,7 +365,9 @@ std::vector<std::string> sources_in(const ColumnOptions& options,
   for (const std::string& name : named_sources(options)) {
     const auto [first, last] = range_of(name);
     if (options.columns.empty() || first.empty() || schema.GetFieldIndex(name) >= 0) {
-      index_in(schema, file, name);
+      if (options.absent == Absent::kError || !schema.GetAllFieldIndices(name).empty()) {
+        index_in(schema, file, name);
+      }
       sources.push_back(name);
       continue;
     }
@@ -247,31 +389,63 @@ std::vector<std::string> sources_in(const ColumnOptions& options,
   return sources;
 }
 
+std::set<std::string> inferred_sources(const ColumnOptions& options, const arrow::Schema& schema) {
+  std::set<std::string> names;
+  if (options.type != ColumnType::kAuto || options.hash != StringHash::kNone ||
+      options.unit != TimeUnit::kAuto) {
+    return names;
+  }
+  for (const std::string& name : named_sources(options)) {
+    const auto [first, last] = range_of(name);
+    const int begin = schema.GetFieldIndex(first);
+    const int end = schema.GetFieldIndex(last);
+    names.insert(name);
+    for (int i = begin; begin >= 0 && i <= end; ++i) {
+      names.insert(schema.field(i)->name());
+    }
+  }
+  return names;
+}
+
 ColumnForm form_in(const ColumnOptions& options,
                    const std::vector<std::string>& sources,
                    const arrow::Schema& schema,
-                   const std::string& file) {
-  const auto type_of = [&](const std::string& name) {
-    return schema.field(schema.GetFieldIndex(name))->type();
-  };
+                   const std::string& file,
+                   const ColumnForm* known) {
   const size_t num_values = sources.size() - (options.weights ? 1 : 0);
-  ColumnForm form;
-  for (size_t i = 0; i < num_values; ++i) {
-    const std::shared_ptr<arrow::DataType> type = type_of(sources[i]);
-    const SourceColumn source{file, sources[i], *type, shape_of(type)};
+  std::optional<ColumnForm> form;
+  std::vector<std::shared_ptr<arrow::DataType>> types;
+  for (size_t i = 0; i < sources.size(); ++i) {
+    const std::shared_ptr<arrow::Field> field = schema.GetFieldByName(sources[i]);
+    types.push_back(field == nullptr ? nullptr : field->type());
+    if (field == nullptr || i >= num_values) {
+      continue;
+    }
+    const SourceColumn source{
+        file, sources[i], *field->type(), shape_of(field->type()), meaning_of(*field), known};
     const ColumnForm here = form_of(options, source, num_values);
-    if (i > 0 && !(here == form)) {
+    const bool is_known = form && !form->is_type_open;
+    if (is_known && !here.is_type_open &&
+        (!here.has_shape_of(*form) || !do_agree(options, form->meaning, here.meaning))) {
       source.refuse(concat("its type would be ",
                            name_of(here.type),
                            ", but ",
                            json_string(sources.front()),
                            " in the same field is ",
-                           name_of(form.type),
+                           name_of(form->type),
                            "; set `type`"));
     }
-    form = here;
+    form = is_known ? *form : here;
   }
-  if (form.is_map && (options.weights || form.list_levels != 1 || form.type == ColumnType::kText)) {
+  if (!form) {
+    form = ColumnForm{};
+    form->is_type_open = true;
+    form->are_levels_open = true;
+  }
+  form->types = std::move(types);
+  form->file = file;
+  if (form->is_map &&
+      (options.weights || form->list_levels != 1 || form->type == ColumnType::kText)) {
     TENON_FAIL(TENON_INVALID,
                "columnar.wrong_type",
                file,
@@ -279,7 +453,9 @@ ColumnForm form_in(const ColumnOptions& options,
                json_string(sources.front()),
                " is a map: its keys must be ids or numbers, and its values are the weights");
   }
-  if (form.has_weights && !are_weights(form, type_of(sources.back()))) {
+  const std::shared_ptr<arrow::DataType>& weights = form->types.back();
+  if (form->has_weights && weights != nullptr && !form->are_levels_open &&
+      weights->id() != arrow::Type::NA && !are_weights(*form, weights)) {
     TENON_FAIL(TENON_INVALID,
                "columnar.wrong_type",
                file,
@@ -288,9 +464,86 @@ ColumnForm form_in(const ColumnOptions& options,
                " of the column ",
                json_string(options.name),
                " are ",
-               type_of(sources.back())->ToString(),
+               weights->ToString(),
                "; weights must be one number per list entry");
   }
+  return *form;
+}
+
+ColumnForm joined(const ColumnOptions& options, const ColumnForm& known, const ColumnForm& here) {
+  ColumnForm both = known;
+  both.types = joined_types(known, here);
+  if (here.are_levels_open) {
+    return both;
+  }
+  if (known.are_levels_open) {
+    both = here;
+    both.types = joined_types(known, here);
+    return both;
+  }
+  const bool have_equal_lists = known.list_levels == here.list_levels &&
+                                known.is_map == here.is_map &&
+                                known.has_weights == here.has_weights;
+  if (have_equal_lists && (known.is_type_open || here.is_type_open)) {
+    both = known.is_type_open ? here : known;
+    both.types = joined_types(known, here);
+    return both;
+  }
+  if (have_equal_lists && options.type == ColumnType::kAuto && known.meaning.is_untyped &&
+      here.meaning.is_untyped) {
+    both.meaning = joined(known.meaning, here.meaning);
+    both.type = resolved_type(options, both.meaning);
+    both.levels = both.list_levels + (both.type == ColumnType::kText ? 1 : 0);
+    return both;
+  }
+  const bool is_parsed = have_equal_lists && here.meaning.is_untyped &&
+                         options.type == ColumnType::kAuto && can_parse(here.meaning.kind, known);
+  if (!is_parsed && !known.has_shape_of(here)) {
+    fail_types(options, known, here, "set `type`, or rewrite one of the files");
+  }
+  if (!do_agree(options, known.meaning, here.meaning)) {
+    const bool are_instants =
+        known.meaning.kind == ValueKind::kInstant && here.meaning.kind == ValueKind::kInstant;
+    fail_types(options,
+               known,
+               here,
+               are_instants ? "set `unit` to read times without a time zone as UTC"
+               : is_number(known.meaning.kind) && is_number(here.meaning.kind)
+                   ? "set `type` to read both as numbers"
+                   : "rewrite one of the files");
+  }
+  if (known.meaning.kind == ValueKind::kNull) {
+    both.meaning = here.meaning;
+  } else if (known.meaning.zone == TimeZone::kAny) {
+    both.meaning.zone = here.meaning.zone;
+  }
+  return both;
+}
+
+ColumnForm completed(const ColumnOptions& options, ColumnForm form) {
+  const bool is_in_no_file = std::all_of(
+      form.types.begin(), form.types.end(), [](const auto& type) { return type == nullptr; });
+  if (is_in_no_file) {
+    TENON_FAIL(TENON_NOT_FOUND,
+               "columnar.no_column",
+               form.file,
+               ": no column ",
+               json_string(named_sources(options).front()),
+               ", and no other file has it");
+  }
+  if (form.is_type_open || (form.are_levels_open && (options.weights || options.length))) {
+    form.type = resolved_type(options, {});
+    if (form.type == ColumnType::kAuto || options.weights || options.length) {
+      TENON_FAIL(TENON_INVALID,
+                 "columnar.wrong_type",
+                 form.file,
+                 ": the column ",
+                 json_string(options.name),
+                 " has no values in any file; set `type`, or give a file with values");
+    }
+  }
+  form.is_type_open = false;
+  form.are_levels_open = false;
   return form;
 }
 

@@ -11,11 +11,14 @@
 #include <vector>
 
 #include "column_arrays.hpp"
+#include "value_meaning.hpp"
 
 namespace tenon {
 
 enum class ColumnType { kAuto, kIds, kF32, kF64, kText };
 enum class Missing { kError, kFill, kSkipRow };
+// Files that lack the column.
+enum class Absent { kError, kMissing };
 
 struct ColumnOptions {
   std::string name;
@@ -27,6 +30,11 @@ struct ColumnOptions {
   StringHash hash = StringHash::kNone;
   Missing missing = Missing::kError;
   double fill = 0.0;
+  Absent absent = Absent::kError;
+  TimeUnit unit = TimeUnit::kAuto;
+  // Not an option: the type that another column declares for the same source, if it is text
+  // without a type.
+  ColumnType type_in_text = ColumnType::kAuto;
 
   static void bind(OptionBinder<ColumnOptions>& binder) {
     binder.field("name", &ColumnOptions::name)
@@ -35,7 +43,7 @@ struct ColumnOptions {
         .doc("field name in the batch; ragged columns become NAME.values and NAME.offsets");
     binder.field("column", &ColumnOptions::column)
         .non_empty()
-        .doc("source column in the files; null: same as `name`");
+        .doc("source column in the files, or \"a.b\" for a struct field; null: same as `name`");
     binder.field("columns", &ColumnOptions::columns)
         .non_empty()
         .doc(
@@ -50,7 +58,8 @@ struct ColumnOptions {
                  {"f64", ColumnType::kF64},
                  {"text", ColumnType::kText}})
         .doc(
-            "value type; ids are i64. auto: ids for integers and hashed strings, f32 for other "
+            "value type; ids are i64. auto: ids for integers, times and hashed strings, f32 for "
+            "other "
             "numbers, text for strings");
     binder.field("length", &ColumnOptions::length)
         .min(1)
@@ -74,9 +83,27 @@ struct ColumnOptions {
             "missing",
             &ColumnOptions::missing,
             {{"error", Missing::kError}, {"fill", Missing::kFill}, {"skip_row", Missing::kSkipRow}})
-        .doc("policy for nulls: fail, use `fill`, or skip the row");
+        .doc(
+            "policy for nulls: fail, use `fill`, or skip the row. fill and skip_row apply to NaN "
+            "too");
     binder.field("fill", &ColumnOptions::fill)
         .doc("value that replaces a null; a null list or text becomes empty");
+    binder
+        .choice("absent",
+                &ColumnOptions::absent,
+                {{"error", Absent::kError}, {"missing", Absent::kMissing}})
+        .doc(
+            "policy for files without the column: fail, or read nulls, to which `missing` applies");
+    binder
+        .choice("unit",
+                &ColumnOptions::unit,
+                {{"auto", TimeUnit::kAuto},
+                 {"days", TimeUnit::kDay},
+                 {"s", TimeUnit::kSecond},
+                 {"ms", TimeUnit::kMilli},
+                 {"us", TimeUnit::kMicro},
+                 {"ns", TimeUnit::kNano}})
+        .doc("unit of dates, times and durations as numbers; auto: the unit in the first file");
   }
 };
 

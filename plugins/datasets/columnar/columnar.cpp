@@ -18,6 +18,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -50,15 +51,17 @@ struct CsvOptions {
   std::vector<std::string> missing_marks;
 
   static void bind(tenon::OptionBinder<CsvOptions>& binder) {
-    binder.field("separator", &CsvOptions::separator).non_empty().doc("column separator, one byte");
+    binder.field("separator", &CsvOptions::separator)
+        .non_empty()
+        .doc("column separator, for example \",\", \"\\t\" or \"::\"");
     binder.field("header", &CsvOptions::header)
         .doc(
             "whether the first line has column names; if false, columns are named \"f0\", \"f1\", "
             "...");
     binder.field("missing_marks", &CsvOptions::missing_marks)
         .doc(
-            "additional texts read as null; Arrow already treats empty, NA, NULL and similar as "
-            "null");
+            "texts that are read as null, in addition to an empty text without quotes; numbers "
+            "also read NA, NULL, nan and similar as null");
   }
 };
 
@@ -168,11 +171,9 @@ class Columnar : public tenon::StreamDataset, public tenon::SourceFiles {
                      tenon::json_string(column.name));
         }
       }
-      columns_.emplace_back(column);
-      if (const std::shared_ptr<arrow::DataType> type = columns_.back().type_in_text()) {
-        for (const std::string& source : columns_.back().named_sources()) {
-          file_options_.text_types[source] = type;
-        }
+      columns_.emplace_back(with_type_in_text(column));
+      for (const tenon::Condition& condition : options_.where) {
+        filter_.set_unit(condition.column, columns_.back().unit_of(condition.column));
       }
     }
     const ShareOptions& share = options_.share;
@@ -187,17 +188,24 @@ class Columnar : public tenon::StreamDataset, public tenon::SourceFiles {
                  share.of,
                  "; expected from < to <= of");
     }
-    if (options_.csv.separator.size() != 1) {
+    if (options_.csv.separator.find_first_of("\"\r\n") != std::string::npos) {
       TENON_FAIL(TENON_INVALID,
                  "columnar.bad_separator",
                  "`separator` is ",
                  tenon::json_string(options_.csv.separator),
-                 "; expected one byte");
+                 "; expected a text without quotes and line breaks");
     }
     file_options_.format = options_.format;
-    file_options_.separator = options_.csv.separator.front();
+    file_options_.separator = options_.csv.separator;
     file_options_.header = options_.csv.header;
     file_options_.missing_marks = options_.csv.missing_marks;
+    file_options_.inferred = [this](const arrow::Schema& schema) {
+      std::set<std::string> names;
+      for (const tenon::Column& column : columns_) {
+        names.merge(column.inferred_sources(schema));
+      }
+      return names;
+    };
     rules_.columns = &columns_;
     rules_.filter = &filter_;
     rules_.open = [this](const tenon::DataFile& file) { return open(file); };
@@ -209,18 +217,34 @@ class Columnar : public tenon::StreamDataset, public tenon::SourceFiles {
 
   void describe(tenon::DatasetInfo& info) override {
     const std::vector<tenon::DataFile>& files = listed_ = walk_.start();
-    {
-      const std::shared_ptr<const tenon::SourceFile> first =
-          tenon::open_file(files.front(), file_options_, filter_);
+    int64_t num_rows = 0;
+    bool is_resolved = false;
+    bool has_values = false;
+    std::shared_ptr<const tenon::SourceFile> without_rows;
+    for (const tenon::DataFile& file : files) {
+      if (is_resolved && options_.check == Check::kFirst) {
+        break;
+      }
+      const std::shared_ptr<const tenon::SourceFile> opened = opened_file(file);
+      num_rows += opened->num_rows();
+      if (!opened->has_rows()) {
+        without_rows = without_rows == nullptr ? opened : without_rows;
+        continue;  // an empty file of pandas has no types
+      }
+      is_resolved = true;
       for (tenon::Column& column : columns_) {
-        column.resolve(*first->schema(), first->name());
+        column.add(*opened->schema(), opened->name());
+        is_resolved = is_resolved && column.is_resolved();
+      }
+      has_values = true;
+    }
+    if (!has_values) {
+      for (tenon::Column& column : columns_) {
+        column.add(*without_rows->schema(), without_rows->name());
       }
     }
-    int64_t num_rows = 0;
-    for (const tenon::DataFile& file : files) {
-      if (options_.check == Check::kAll || &file == &files.front()) {
-        num_rows += open(file)->num_rows();
-      }
+    for (tenon::Column& column : columns_) {
+      column.resolve();
     }
     if (num_rows == 0 && options_.check == Check::kAll && !options_.windows.follow) {
       TENON_FAIL(TENON_INVALID,
@@ -328,6 +352,19 @@ class Columnar : public tenon::StreamDataset, public tenon::SourceFiles {
   }
 
  private:
+  // The column with the type that another one declares for its source, for files without types.
+  tenon::ColumnOptions with_type_in_text(tenon::ColumnOptions column) const {
+    const std::vector<std::string> sources = tenon::named_sources(column);
+    for (const tenon::ColumnOptions& other : options_.columns) {
+      const std::vector<std::string> others = tenon::named_sources(other);
+      if (other.type != tenon::ColumnType::kAuto && other.hash == tenon::StringHash::kNone &&
+          std::find(others.begin(), others.end(), sources.front()) != others.end()) {
+        column.type_in_text = other.type;
+      }
+    }
+    return column;
+  }
+
   static constexpr size_t kMostWindows = 4;  // kept open: the current window and its neighbors
 
   // Folders of partitions are part of the data. Remote file systems give no hash cheaply.
@@ -340,20 +377,38 @@ class Columnar : public tenon::StreamDataset, public tenon::SourceFiles {
     }
   }
 
+  // A file's metadata if it is cached; else null.
+  std::shared_ptr<const tenon::SourceFile> cached(const tenon::DataFile& file) {
+    const std::lock_guard lock(mutex_);
+    const auto known = open_files_.find(file.name);
+    return known != open_files_.end() && known->second->file().size == file.size &&
+                   known->second->file().changed == file.changed
+               ? known->second
+               : nullptr;
+  }
+
+  // A file's metadata, not checked against the columns.
+  std::shared_ptr<const tenon::SourceFile> opened_file(const tenon::DataFile& file) {
+    std::shared_ptr<const tenon::SourceFile> opened = cached(file);
+    if (opened == nullptr) {
+      opened = tenon::open_file(file, file_options_, filter_);
+      const std::lock_guard lock(mutex_);
+      open_files_[file.name] = opened;
+    }
+    return opened;
+  }
+
   // A file's metadata, checked against the columns and cached for all shards.
   std::shared_ptr<const tenon::SourceFile> open(const tenon::DataFile& file) {
-    {
-      const std::lock_guard lock(mutex_);
-      const auto known = open_files_.find(file.name);
-      if (known != open_files_.end() && known->second->file().size == file.size &&
-          known->second->file().changed == file.changed) {
-        return known->second;
-      }
+    if (std::shared_ptr<const tenon::SourceFile> known = cached(file)) {
+      return known;
     }
     std::shared_ptr<const tenon::SourceFile> opened =
         tenon::open_file(file, file_options_, filter_);
-    for (const tenon::Column& column : columns_) {
-      column.check(*opened->schema(), opened->name());
+    if (opened->has_rows()) {
+      for (const tenon::Column& column : columns_) {
+        column.check(*opened->schema(), opened->name());
+      }
     }
     const std::lock_guard lock(mutex_);
     open_files_[file.name] = opened;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <arrow/config.h>
 #include <arrow/filesystem/localfs.h>
+#include <charconv>
 #include <dlfcn.h>
 #include <filesystem>
 #include <fnmatch.h>
@@ -29,7 +30,7 @@ std::string_view last_name(std::string_view path) {
 
 bool is_skipped_name(std::string_view name) {
   return name.empty() || name.front() == '.' || name.front() == '_' || ends_with(name, ".tmp") ||
-         ends_with(name, ".part");
+         ends_with(name, ".part") || name == "dataset_info.json" || name == "state.json";
 }
 
 // True if the file, or a folder of the relative path `below`, has a skipped name.
@@ -87,13 +88,31 @@ void end_file_systems_at_exit(const std::string& scheme) {
   }
 }
 
+// Decodes "%20" and the like, which Hive, Spark and Arrow write. Other percent signs stay.
+std::string percent_decoded(std::string_view text) {
+  std::string out;
+  for (size_t i = 0; i < text.size(); ++i) {
+    unsigned char byte = 0;
+    const bool is_code = text[i] == '%' && i + 2 < text.size() &&
+                         std::from_chars(text.data() + i + 1, text.data() + i + 3, byte, 16).ptr ==
+                             text.data() + i + 3;
+    out += is_code ? static_cast<char>(byte) : text[i];
+    i += is_code ? 2 : 0;
+  }
+  return out;
+}
+
 void add_partitions(DataFile& file) {
+  constexpr std::string_view kNull = "__HIVE_DEFAULT_PARTITION__";
   std::string_view rest = file.path;
   for (size_t slash = rest.find('/'); slash != std::string_view::npos; slash = rest.find('/')) {
     const std::string_view folder = rest.substr(0, slash);
     const size_t equals = folder.find('=');
     if (equals != std::string_view::npos && equals > 0) {
-      file.partitions.emplace_back(folder.substr(0, equals), folder.substr(equals + 1));
+      const std::string_view value = folder.substr(equals + 1);
+      file.partitions.emplace_back(
+          percent_decoded(folder.substr(0, equals)),
+          value == kNull ? std::nullopt : std::optional(percent_decoded(value)));
     }
     rest.remove_prefix(slash + 1);
   }

@@ -10,6 +10,7 @@
 #include <arrow/filesystem/filesystem.h>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,8 +26,9 @@ struct DataFile {
   std::string below;  // path relative to the named folder or the pattern's root
   int64_t size = 0;
   int64_t changed = 0;  // modification time, ns; 0: unknown
-  // From folders named KEY=VALUE in the path, outermost first.
-  std::vector<std::pair<std::string, std::string>> partitions;
+  // From folders named KEY=VALUE in the path, outermost first, percent-decoded. No value is a null:
+  // __HIVE_DEFAULT_PARTITION__.
+  std::vector<std::pair<std::string, std::optional<std::string>>> partitions;
 };
 
 class FileList {
@@ -36,8 +38,8 @@ class FileList {
   // Errors   columnar.bad_path for a URI that Arrow does not accept
   explicit FileList(const std::vector<std::string>& paths);
 
-  // Lists the existing files. Skips names that begin with . or _, empty folders, and files that end
-  // with .tmp or .part.
+  // Lists the existing files. Skips names that begin with . or _, empty folders, files that end
+  // with .tmp or .part, and the two JSON files that Hugging Face datasets writes beside its data.
   //
   // Errors   columnar.no_file: TENON_NOT_FOUND for a file or folder that does not exist,
   //          TENON_INVALID for a FIFO or a device; columnar.read

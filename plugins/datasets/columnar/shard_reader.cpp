@@ -48,6 +48,8 @@ ShardReader::ShardReader(const ShardRules& rules, std::vector<RowSpan> spans, ui
   std::set<std::string> sources;
   for (const Column& column : *rules_.columns) {
     sources.insert(column.sources().begin(), column.sources().end());
+    const std::string unit = column.resolved_unit();
+    units_ += (units_.empty() || unit.empty() ? "" : ", ") + unit;
   }
   for (const std::string& column : rules_.filter->columns()) {
     sources.insert(column);
@@ -73,7 +75,7 @@ uint64_t ShardReader::num_buffers() const {
 std::string ShardReader::position(uint64_t number, int64_t row) const {
   const uint64_t numbers[kPositionNumbers] = {
       kPositionVersion, fingerprint_, number, static_cast<uint64_t>(row)};
-  return {reinterpret_cast<const char*>(numbers), sizeof(numbers)};
+  return std::string(reinterpret_cast<const char*>(numbers), sizeof(numbers)) + units_;
 }
 
 void ShardReader::seek(const std::string* position) {
@@ -90,13 +92,14 @@ void ShardReader::seek(const std::string* position) {
     return;
   }
   uint64_t numbers[kPositionNumbers] = {};
-  if (position->size() != sizeof(numbers)) {
+  if (position->size() < sizeof(numbers)) {
     TENON_FAIL(TENON_INVALID,
                "columnar.bad_position",
                "the saved position has ",
                position->size(),
-               " bytes, expected ",
-               sizeof(numbers));
+               " bytes (expected at least ",
+               sizeof(numbers),
+               ")");
   }
   std::memcpy(numbers, position->data(), sizeof(numbers));
   if (numbers[0] != kPositionVersion) {
@@ -113,6 +116,16 @@ void ShardReader::seek(const std::string* position) {
                "columnar.changed",
                "the files, row groups or options of this shard differ from those of the saved "
                "position; restore the original data to resume");
+  }
+  const std::string units = position->substr(sizeof(numbers));  // empty in older checkpoints
+  if (!units.empty() && units != units_) {
+    TENON_FAIL(TENON_INVALID,
+               "columnar.changed",
+               "the saved position has times of other units (expected ",
+               units,
+               ", found ",
+               units_.empty() ? "none" : units_,
+               "); set `unit` of the columns to those of the saved position to resume");
   }
   if (rules_.shuffle_groups > 0) {
     buffer_ = numbers[2];
@@ -157,14 +170,16 @@ ShardReader::Piece ShardReader::make_piece(const std::shared_ptr<arrow::RecordBa
   };
   if (!rules_.filter->is_empty()) {
     keep_all();
-    rules_.filter->apply(*batch, keep);
+    rules_.filter->apply(*batch, place, keep);
   }
+  std::vector<std::vector<SourceArray>> sources;
   for (const Column& column : *rules_.columns) {
+    sources.push_back(column.arrays_of(*batch));
     if (column.skips_rows()) {
       keep_all();
       for (int64_t row = 0; row < n; ++row) {
         char& kept = keep[static_cast<size_t>(row)];
-        kept = kept != 0 && !column.skips(*batch, row) ? 1 : 0;
+        kept = kept != 0 && !column.skips(sources.back(), row) ? 1 : 0;
       }
     }
   }
@@ -187,8 +202,8 @@ ShardReader::Piece ShardReader::make_piece(const std::shared_ptr<arrow::RecordBa
     piece.num_rows = static_cast<int64_t>(piece.rows.size());
   }
   if (piece.num_rows > 0) {
-    for (const Column& column : *rules_.columns) {
-      piece.columns.push_back(column.read(batch, ranges, place));
+    for (size_t c = 0; c < sources.size(); ++c) {
+      piece.columns.push_back((*rules_.columns)[c].read(sources[c], ranges, place));
     }
   }
   return piece;

@@ -102,6 +102,7 @@ class ShardReader {
   std::vector<std::string> sources_;
   uint64_t stream_;
   uint64_t fingerprint_;  // hash of the spans
+  std::string units_;     // "ts in ms": units of times
   OpenSpan reading_;
   OpenSpan ahead_;  // prefetched while the current span is decoded
 

@@ -3,16 +3,14 @@
 
 #include <algorithm>
 #include <arrow/adapters/orc/adapter.h>
+#include <arrow/array/array_nested.h>
 #include <arrow/array/util.h>
-#include <arrow/csv/reader.h>
-#include <arrow/io/compressed.h>
+#include <arrow/buffer.h>
 #include <arrow/io/interfaces.h>
 #include <arrow/ipc/reader.h>
 #include <arrow/scalar.h>
 #include <arrow/table.h>
-#include <arrow/util/compression.h>
-#include <arrow/util/thread_pool.h>
-#include <charconv>
+#include <functional>
 #include <parquet/arrow/reader.h>
 #include <parquet/arrow/schema.h>
 #include <parquet/exception.h>
@@ -21,11 +19,10 @@
 
 #include "arrow_status.hpp"
 #include "column.hpp"
+#include "csv_file.hpp"
 
 namespace tenon {
 namespace {
-
-constexpr const char* kUnreadable = "cannot read";
 
 // Parquet's own classes throw exceptions.
 template <class Body>
@@ -41,28 +38,15 @@ std::shared_ptr<arrow::io::RandomAccessFile> open_random(const DataFile& file) {
   return value_of(file.file_system->OpenInputFile(stat_file(file)), file.name, "cannot open");
 }
 
-std::shared_ptr<arrow::Scalar> partition_scalar(const std::string& value) {
-  int64_t number = 0;
-  const char* const end = value.data() + value.size();
-  const auto [stop, error] = std::from_chars(value.data(), end, number);
-  if (error == std::errc() && stop == end && !value.empty()) {
-    return arrow::MakeScalar(number);
-  }
-  return arrow::MakeScalar(value);
-}
-
 class ParquetFile final : public SourceFile {
  public:
-  ParquetFile(DataFile file, const RowFilter& filter) : SourceFile(std::move(file)) {
+  explicit ParquetFile(DataFile file) : SourceFile(std::move(file)) {
     guarded(name(), [&] {
       const auto reader = open(nullptr);
       metadata_ = reader->parquet_reader()->metadata();
       check_arrow(reader->GetSchema(&schema_), name(), "cannot read the schema");
       for (int i = 0; i < metadata_->num_row_groups(); ++i) {
-        const auto group = metadata_->RowGroup(i);
-        if (filter.is_empty() || filter.may_fit(*group)) {
-          groups_.push_back({i, group->num_rows()});
-        }
+        groups_.push_back({i, metadata_->RowGroup(i)->num_rows()});
       }
     });
   }
@@ -70,6 +54,17 @@ class ParquetFile final : public SourceFile {
   bool fetches_ahead() const override { return true; }
 
  protected:
+  void select_groups(const RowFilter& filter) override {
+    guarded(name(), [&] {
+      groups_.erase(std::remove_if(groups_.begin(),
+                                   groups_.end(),
+                                   [&](const RowGroup& group) {
+                                     return !filter.may_fit(*metadata_->RowGroup(group.number));
+                                   }),
+                    groups_.end());
+    });
+  }
+
   std::shared_ptr<arrow::RecordBatchReader> open_group(int group,
                                                        const std::vector<std::string>& columns,
                                                        int64_t batch_rows) const override {
@@ -182,28 +177,33 @@ class FeatherFile final : public SourceFile {
   }
 };
 
-class CsvFile final : public SourceFile {
+// An IPC stream, as Hugging Face datasets writes it. It has no index, so it is read from the start.
+class StreamFile final : public SourceFile {
  public:
-  CsvFile(DataFile file, const FileOptions& options) : SourceFile(std::move(file)) {
-    read_.use_threads = false;
-    read_.autogenerate_column_names = !options.header;
-    parse_.delimiter = options.separator;
-    parse_.newlines_in_values = true;
-    convert_.column_types = options.text_types;
-    convert_.strings_can_be_null = !options.missing_marks.empty();
-    for (const std::string& mark : options.missing_marks) {
-      convert_.null_values.push_back(mark);
+  explicit StreamFile(DataFile file) : SourceFile(std::move(file)) {
+    auto reader = open({});
+    schema_ = reader->schema();
+    if (schema_->num_fields() > 0) {
+      reader = open({schema_->field(0)->name()});
     }
-    schema_ = open({})->schema();
-    const int64_t rows = value_of(arrow::csv::CountRowsAsync(arrow::io::default_io_context(),
-                                                             open_stream(),
-                                                             arrow::internal::GetCpuThreadPool(),
-                                                             read_,
-                                                             parse_)
-                                      .result(),
-                                  name(),
-                                  kUnreadable);
+    int64_t rows = 0;
+    std::shared_ptr<arrow::RecordBatch> batch;
+    while (true) {
+      check_arrow(reader->ReadNext(&batch), name(), kUnreadable);
+      if (batch == nullptr) {
+        break;
+      }
+      rows += batch->num_rows();
+    }
     groups_.push_back({0, rows});
+  }
+
+  // True if the file does not begin with the magic bytes of an IPC file, but with a message.
+  static bool is_stream(const DataFile& file) {
+    const auto input = open_random(file);
+    const auto bytes = value_of(input->ReadAt(0, 4), file.name, kUnreadable);
+    constexpr uint8_t kMessage[4] = {0xFF, 0xFF, 0xFF, 0xFF};
+    return bytes->size() == 4 && std::equal(kMessage, kMessage + 4, bytes->data());
   }
 
  protected:
@@ -214,44 +214,87 @@ class CsvFile final : public SourceFile {
   }
 
  private:
-  std::shared_ptr<arrow::io::InputStream> open_stream() const {
-    auto stream =
-        value_of(file_.file_system->OpenInputStream(stat_file(file_)), name(), "cannot open");
-    const size_t dot = file_.path.rfind('.');
-    const std::string ending = dot == std::string::npos ? "" : file_.path.substr(dot + 1);
-    const auto compression = ending == "gz"    ? arrow::Compression::GZIP
-                             : ending == "zst" ? arrow::Compression::ZSTD
-                             : ending == "bz2" ? arrow::Compression::BZ2
-                             : ending == "lz4" ? arrow::Compression::LZ4_FRAME
-                             : ending == "br"  ? arrow::Compression::BROTLI
-                                               : arrow::Compression::UNCOMPRESSED;
-    if (compression == arrow::Compression::UNCOMPRESSED) {
-      return stream;
-    }
-    std::shared_ptr<arrow::util::Codec> codec =
-        value_of(arrow::util::Codec::Create(compression), name(), kUnreadable);
-    return value_of(
-        arrow::io::CompressedInputStream::Make(codec.get(), stream), name(), kUnreadable);
-  }
-
-  std::shared_ptr<arrow::csv::StreamingReader> open(const std::vector<std::string>& columns) const {
-    arrow::csv::ConvertOptions convert = convert_;
+  std::shared_ptr<arrow::ipc::RecordBatchStreamReader> open(
+      const std::vector<std::string>& columns) const {
+    arrow::ipc::IpcReadOptions options = arrow::ipc::IpcReadOptions::Defaults();
+    options.use_threads = false;
     for (const std::string& column : columns) {
-      convert.include_columns.push_back(column);
-      if (convert.column_types.count(column) == 0 && schema_ != nullptr) {
-        convert.column_types[column] = schema_->GetFieldByName(column)->type();
+      const int field = schema_->GetFieldIndex(column);
+      if (field >= 0) {
+        options.included_fields.push_back(field);
       }
     }
-    return value_of(arrow::csv::StreamingReader::Make(
-                        arrow::io::default_io_context(), open_stream(), read_, parse_, convert),
+    return value_of(arrow::ipc::RecordBatchStreamReader::Open(open_random(file_), options),
                     name(),
                     kUnreadable);
   }
-
-  arrow::csv::ReadOptions read_ = arrow::csv::ReadOptions::Defaults();
-  arrow::csv::ParseOptions parse_ = arrow::csv::ParseOptions::Defaults();
-  arrow::csv::ConvertOptions convert_ = arrow::csv::ConvertOptions::Defaults();
 };
+
+// Adds the fields of a struct, or of a list of structs, to `fields`, with their paths.
+void add_fields_of(
+    const arrow::DataType& type,
+    const std::function<std::shared_ptr<arrow::DataType>(const std::shared_ptr<arrow::DataType>&)>&
+        wrapped,
+    const std::vector<std::string>& path,
+    const std::function<void(const std::vector<std::string>&,
+                             const std::shared_ptr<arrow::DataType>&)>& add) {
+  switch (type.id()) {
+    case arrow::Type::STRUCT:
+      for (const std::shared_ptr<arrow::Field>& field : type.fields()) {
+        std::vector<std::string> below = path;
+        below.push_back(field->name());
+        add(below, wrapped(field->type()));
+        add_fields_of(*field->type(), wrapped, below, add);
+      }
+      return;
+    case arrow::Type::LIST:
+    case arrow::Type::LARGE_LIST:
+    case arrow::Type::FIXED_SIZE_LIST: {
+      const auto& list = static_cast<const arrow::BaseListType&>(type);
+      add_fields_of(
+          *list.value_type(),
+          [&](const std::shared_ptr<arrow::DataType>& entry) -> std::shared_ptr<arrow::DataType> {
+            return wrapped(
+                type.id() == arrow::Type::LARGE_LIST ? arrow::large_list(entry)
+                : type.id() == arrow::Type::LIST
+                    ? arrow::list(entry)
+                    : arrow::fixed_size_list(
+                          entry, static_cast<const arrow::FixedSizeListType&>(type).list_size()));
+          },
+          path,
+          add);
+      return;
+    }
+    default:
+      return;
+  }
+}
+
+// The field of a struct, or of the structs in a list, at path[at] and below.
+std::shared_ptr<arrow::Array> field_at(const std::shared_ptr<arrow::Array>& array,
+                                       const std::vector<std::string>& path,
+                                       size_t at,
+                                       const std::string& file) {
+  if (at == path.size()) {
+    return array;
+  }
+  if (array->type_id() == arrow::Type::STRUCT) {
+    const auto& fields = static_cast<const arrow::StructArray&>(*array);
+    const int index = fields.struct_type()->GetFieldIndex(path[at]);
+    return field_at(
+        value_of(fields.GetFlattenedField(index), file, kUnreadable), path, at + 1, file);
+  }
+  const std::shared_ptr<arrow::Array> entries = field_at(entries_of(*array), path, at, file);
+  const std::shared_ptr<arrow::ArrayData> data = array->data()->Copy();
+  data->child_data[0] = entries->data();
+  data->type = array->type_id() == arrow::Type::LIST ? arrow::list(entries->type())
+               : array->type_id() == arrow::Type::LARGE_LIST
+                   ? arrow::large_list(entries->type())
+                   : arrow::fixed_size_list(
+                         entries->type(),
+                         static_cast<const arrow::FixedSizeListType&>(*array->type()).list_size());
+  return arrow::MakeArray(data);
+}
 
 }  // namespace
 
@@ -263,11 +306,38 @@ int64_t SourceFile::num_rows() const {
   return rows;
 }
 
+void SourceFile::add_struct_fields() {
+  const std::shared_ptr<arrow::Schema> own = schema_;
+  for (const std::shared_ptr<arrow::Field>& field : own->fields()) {
+    add_fields_of(
+        *field->type(),
+        [](const std::shared_ptr<arrow::DataType>& type) { return type; },
+        {field->name()},
+        [&](const std::vector<std::string>& path, const std::shared_ptr<arrow::DataType>& type) {
+          std::string joined_name;
+          for (const std::string& part : path) {
+            joined_name += (joined_name.empty() ? "" : ".") + part;
+          }
+          if (schema_->GetAllFieldIndices(joined_name).empty()) {
+            schema_ =
+                value_of(schema_->AddField(schema_->num_fields(), arrow::field(joined_name, type)),
+                         name(),
+                         kUnreadable);
+            paths_[joined_name] = path;
+          }
+        });
+  }
+}
+
 void SourceFile::add_partitions() {
   for (const auto& [key, value] : file_.partitions) {
-    if (schema_->GetFieldIndex(key) < 0) {
-      const auto field = arrow::field(key, partition_scalar(value)->type);
-      schema_ = value_of(schema_->AddField(schema_->num_fields(), field), name(), kUnreadable);
+    if (schema_->GetAllFieldIndices(key).empty()) {
+      TextMeaning meaning;
+      meaning.add(value.value_or(""));
+      schema_ =
+          value_of(schema_->AddField(schema_->num_fields(), untyped_field(key, meaning.meaning())),
+                   name(),
+                   kUnreadable);
     }
   }
 }
@@ -278,12 +348,10 @@ std::unique_ptr<GroupReader> SourceFile::read(int group,
                                               int64_t batch_rows) const {
   std::vector<std::string> own;
   for (const std::string& column : columns) {
-    const bool is_partition =
-        std::any_of(file_.partitions.begin(), file_.partitions.end(), [&](const auto& partition) {
-          return partition.first == column;
-        });
-    if (!is_partition || is_own_column_.count(column) > 0) {
-      own.push_back(column);
+    const auto path = paths_.find(column);
+    const std::string& name = path == paths_.end() ? column : path->second.front();
+    if (is_own_column_.count(name) > 0 && std::find(own.begin(), own.end(), name) == own.end()) {
+      own.push_back(name);
     }
   }
   return std::make_unique<GroupReader>(
@@ -320,18 +388,45 @@ std::shared_ptr<arrow::RecordBatch> GroupReader::next(RowPlace& place) {
     const int64_t skipped = std::max<int64_t>(first_row_ - before, 0);
     batch = skipped > 0 ? batch->Slice(skipped) : batch;
     place = {file_.name(), group_, before + skipped};
-    for (const auto& [key, value] : file_.file().partitions) {
-      if (batch->schema()->GetFieldIndex(key) < 0 &&
-          std::find(columns_.begin(), columns_.end(), key) != columns_.end()) {
-        const std::shared_ptr<arrow::Scalar> scalar = partition_scalar(value);
-        const auto constant = value_of(
-            arrow::MakeArrayFromScalar(*scalar, batch->num_rows()), file_.name(), kUnreadable);
-        batch = value_of(
-            batch->AddColumn(batch->num_columns(), key, constant), file_.name(), kUnreadable);
-      }
-    }
-    return batch;
+    check_arrow(batch->Validate(), file_.name(), kUnreadable);
+    return with_derived_columns(batch);
   }
+}
+
+// Adds the requested fields of structs and KEY=VALUE folders.
+std::shared_ptr<arrow::RecordBatch> GroupReader::with_derived_columns(
+    std::shared_ptr<arrow::RecordBatch> batch) const {
+  const auto add = [&](const std::string& name, const std::shared_ptr<arrow::Array>& array) {
+    batch = value_of(
+        batch->AddColumn(batch->num_columns(), file_.schema()->GetFieldByName(name), array),
+        file_.name(),
+        kUnreadable);
+  };
+  for (const std::string& column : columns_) {
+    const auto path = file_.paths_.find(column);
+    if (path != file_.paths_.end()) {
+      add(column,
+          field_at(batch->GetColumnByName(path->second.front()), path->second, 1, file_.name()));
+      continue;
+    }
+    const auto& partitions = file_.file().partitions;
+    const auto partition = std::find_if(partitions.begin(),
+                                        partitions.end(),
+                                        [&](const auto& folder) { return folder.first == column; });
+    if (partition == partitions.end() || batch->schema()->GetFieldIndex(column) >= 0) {
+      continue;
+    }
+    const std::shared_ptr<arrow::DataType> text = arrow::large_binary();
+    add(column,
+        value_of(partition->second && !partition->second->empty()
+                     ? arrow::MakeArrayFromScalar(
+                           arrow::LargeBinaryScalar(arrow::Buffer::FromString(*partition->second)),
+                           batch->num_rows())
+                     : arrow::MakeArrayOfNull(text, batch->num_rows()),
+                 file_.name(),
+                 kUnreadable));
+  }
+  return batch;
 }
 
 std::shared_ptr<const SourceFile> open_file(const DataFile& file,
@@ -340,29 +435,42 @@ std::shared_ptr<const SourceFile> open_file(const DataFile& file,
   std::shared_ptr<SourceFile> opened;
   switch (options.format == FileFormat::kAuto ? format_of(file) : options.format) {
     case FileFormat::kParquet:
-      opened = std::make_shared<ParquetFile>(file, filter);
+      opened = std::make_shared<ParquetFile>(file);
       break;
     case FileFormat::kOrc:
       opened = std::make_shared<OrcFile>(file);
       break;
     case FileFormat::kFeather:
-      opened = std::make_shared<FeatherFile>(file);
+      if (StreamFile::is_stream(file)) {
+        opened = std::make_shared<StreamFile>(file);
+      } else {
+        opened = std::make_shared<FeatherFile>(file);
+      }
       break;
     default: {
       FileOptions tabbed = options;
-      if (options.separator == ',' && file.path.find(".tsv") != std::string::npos) {
-        tabbed.separator = '\t';
+      if (options.separator == "," && file.path.find(".tsv") != std::string::npos) {
+        tabbed.separator = "\t";
       }
       opened = std::make_shared<CsvFile>(file, tabbed);
     }
   }
+  opened->has_rows_ = opened->num_rows() > 0;
+  if (!opened->has_rows_) {
+    opened->groups_.clear();
+  }
   for (const auto& field : opened->schema_->fields()) {
     opened->is_own_column_.insert(field->name());
   }
+  opened->add_struct_fields();
   opened->add_partitions();
+  if (!opened->has_rows_ || filter.is_empty()) {
+    return opened;
+  }
   filter.check(*opened->schema(), file.name);
+  opened->select_groups(filter);
   for (const auto& [key, value] : file.partitions) {
-    if (opened->is_own_column_.count(key) == 0 && !filter.fits_partition(key, value)) {
+    if (opened->is_own_column_.count(key) == 0 && !filter.fits_partition(key, value, file.name)) {
       opened->groups_.clear();
     }
   }

@@ -8,14 +8,14 @@
 // Threads: opened by one thread; any number of threads read at once.
 #pragma once
 
-#include <arrow/csv/options.h>
 #include <arrow/record_batch.h>
 #include <arrow/type.h>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "column.hpp"
@@ -26,11 +26,11 @@ namespace tenon {
 
 struct FileOptions {
   FileFormat format = FileFormat::kAuto;
-  char separator = ',';
+  std::string separator = ",";
   bool header = true;
   std::vector<std::string> missing_marks;
-  // For files without types (CSV): the types to parse the columns with.
-  std::unordered_map<std::string, std::shared_ptr<arrow::DataType>> text_types;
+  // For files without types (CSV): the columns whose types are inferred.
+  std::function<std::set<std::string>(const arrow::Schema&)> inferred;
 };
 
 struct RowGroup {
@@ -46,12 +46,14 @@ class SourceFile {
 
   const std::string& name() const { return file_.name; }
   const DataFile& file() const { return file_; }
-  // Columns of the file plus the KEY=VALUE folders of its path: i64 if all values are integers,
-  // else text.
+  // Columns of the file, the fields of its structs by their paths ("user.id"), and the KEY=VALUE
+  // folders of its path, which are untyped text.
   const std::shared_ptr<arrow::Schema>& schema() const { return schema_; }
   // Row groups that may contain a matching row.
   const std::vector<RowGroup>& groups() const { return groups_; }
   int64_t num_rows() const;
+  // False if the file has no rows at all, whatever the filter. Its types then mean nothing.
+  bool has_rows() const { return has_rows_; }
 
   // Reads the given columns of a row group from `first_row` on, in batches of about `batch_rows`
   // rows at most.
@@ -67,18 +69,25 @@ class SourceFile {
 
  protected:
   explicit SourceFile(DataFile file) : file_(std::move(file)) {}
+  // Names the fields of structs by their paths.
+  void add_struct_fields();
   void add_partitions();
+  // Drops the row groups in which no row can match.
+  virtual void select_groups(const RowFilter& /*filter*/) {}
   virtual std::shared_ptr<arrow::RecordBatchReader> open_group(
       int group, const std::vector<std::string>& columns, int64_t batch_rows) const = 0;
 
   DataFile file_;
   std::shared_ptr<arrow::Schema> schema_;
   std::vector<RowGroup> groups_;
-  std::set<std::string> is_own_column_;  // false for KEY=VALUE folders
+  bool has_rows_ = true;
+  std::set<std::string> is_own_column_;                    // false for KEY=VALUE folders
+  std::map<std::string, std::vector<std::string>> paths_;  // of struct fields, by their names
 
   friend std::shared_ptr<const SourceFile> open_file(const DataFile& file,
                                                      const FileOptions& options,
                                                      const RowFilter& filter);
+  friend class GroupReader;
 };
 
 class GroupReader {
@@ -95,6 +104,9 @@ class GroupReader {
   std::shared_ptr<arrow::RecordBatch> next(RowPlace& place);
 
  private:
+  std::shared_ptr<arrow::RecordBatch> with_derived_columns(
+      std::shared_ptr<arrow::RecordBatch> batch) const;
+
   const SourceFile& file_;
   int group_;
   std::shared_ptr<arrow::RecordBatchReader> reader_;
@@ -103,7 +115,7 @@ class GroupReader {
   int64_t at_ = 0;
 };
 
-// Reads the file's metadata: columns and row groups.
+// Reads the file's metadata: columns and row groups. A CSV file is scanned whole.
 //
 // Errors   columnar.read for an invalid or truncated file; columnar.unknown_format;
 //          columnar.vanished, columnar.changed; errors of `filter`

@@ -38,17 +38,23 @@ std::optional<TimeOfPath> match_at(const std::string& text, size_t at, const std
     }
     const auto letter = static_cast<size_t>(
         std::find(kTimeLetters.begin(), kTimeLetters.end(), pattern[++p]) - kTimeLetters.begin());
-    const size_t digits = letter == 0 ? 4 : 2;
-    if (letter == kTimeLetters.size() || at + digits > text.size()) {
+    if (letter == kTimeLetters.size()) {
       return std::nullopt;
     }
+    // Four digits of a year. Other parts may have one digit, as Spark writes them, unless digits of
+    // the next part follow.
+    const auto is_digit = [&](size_t i) {
+      return i < text.size() && text[i] >= '0' && text[i] <= '9';
+    };
+    const bool may_be_short = letter > 0 && (p + 1 == pattern.size() || pattern[p + 1] != '%');
+    const size_t most = letter == 0 ? 4 : 2;
+    size_t digits = 0;
     int value = 0;
-    for (size_t i = 0; i < digits; ++i) {
-      const char c = text[at++];
-      if (c < '0' || c > '9') {
-        return std::nullopt;
-      }
-      value = value * 10 + (c - '0');
+    for (; digits < most && is_digit(at); ++digits) {
+      value = value * 10 + (text[at++] - '0');
+    }
+    if (digits < most && !(may_be_short && digits == 1)) {
+      return std::nullopt;
     }
     out.parts[letter] = value;
     out.finest = std::max(out.finest, static_cast<int>(letter));
@@ -238,8 +244,20 @@ void WindowWalk::list() {
 
 const std::vector<DataFile>& WindowWalk::start() {
   list();
+  for (size_t i = 0; i < entries_.size(); ++i) {
+    const Entry& first =
+        entries_[options_.by == WindowKind::kFiles ? i - i % static_cast<size_t>(options_.count)
+                                                   : i];
+    if ((options_.by != WindowKind::kTime && options_.by != WindowKind::kFiles) ||
+        !is_skipped(options_.by == WindowKind::kTime ? first.time_label : first.file.below)) {
+      at_start_.push_back(entries_[i].file);
+    }
+  }
   for (const Entry& entry : entries_) {
-    at_start_.push_back(entry.file);
+    if (!at_start_.empty()) {
+      break;
+    }
+    at_start_.push_back(entry.file);  // every window is skipped: the first file gives the columns
   }
   if (at_start_.empty()) {
     TENON_FAIL(TENON_NOT_FOUND,
@@ -370,13 +388,14 @@ WindowWalk::Next WindowWalk::next(DataWindow& out) {
     return Next::kEnd;
   }
   ++num_windows_;
-  const auto starts_with = [](const std::string& text, const std::string& start) {
-    return text.compare(0, start.size(), start) == 0;
-  };
-  out.is_skipped = (!options_.skip_before.empty() && out.label < options_.skip_before) ||
-                   (!options_.skip_after.empty() && out.label > options_.skip_after &&
-                    !starts_with(out.label, options_.skip_after));
+  out.is_skipped = is_skipped(out.label);
   return Next::kWindow;
+}
+
+bool WindowWalk::is_skipped(const std::string& label) const {
+  const std::string& after = options_.skip_after;
+  return (!options_.skip_before.empty() && label < options_.skip_before) ||
+         (!after.empty() && label > after && label.compare(0, after.size(), after) != 0);
 }
 
 void WindowWalk::reset() {

@@ -71,7 +71,7 @@ class WindowWalk {
   WindowWalk(WindowOptions options, const std::vector<std::string>& paths, Open open);
 
   bool has_windows() const { return options_.by != WindowKind::kNone; }
-  // The files that exist when the run starts, in window order.
+  // The files that exist when the run starts, in window order, without those of skipped windows.
   //
   // Errors   as FileList; columnar.no_file if no file exists; columnar.no_time
   const std::vector<DataFile>& start();
@@ -100,6 +100,7 @@ class WindowWalk {
   bool take_rows(DataWindow& out);
   bool take_time(DataWindow& out);
   bool is_marked(const Entry& last) const;
+  bool is_skipped(const std::string& label) const;
 
   WindowOptions options_;
   FileList files_;

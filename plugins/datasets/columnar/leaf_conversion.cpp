@@ -1,0 +1,577 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "leaf_conversion.hpp"
+
+#include <tenon/cpp/guard.hpp>
+#include <tenon/cpp/options.hpp>
+
+#include <arrow/builder.h>
+#include <arrow/compute/cast.h>
+#include <arrow/extension_type.h>
+#include <arrow/util/decimal.h>
+#include <arrow/util/float16.h>
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+#include "../csv/csv_parser.hpp"
+#include "arrow_status.hpp"
+
+namespace tenon {
+namespace {
+
+using arrow::Type;
+using ArrayPointer = std::shared_ptr<arrow::Array>;
+
+constexpr const char* kConversion = "a column";
+
+// Floating-point numbers below these limits have neighbors at most 1 apart. A larger one may be
+// another integer that was rounded.
+double exact_limit(const arrow::DataType& type) {
+  return type.id() == Type::HALF_FLOAT ? 0x1p11 : type.id() == Type::FLOAT ? 0x1p24 : 0x1p53;
+}
+
+std::string text_of(__int128 value) {
+  const bool is_negative = value < 0;
+  auto digits =
+      is_negative ? -static_cast<unsigned __int128>(value) : static_cast<unsigned __int128>(value);
+  std::string text;
+  do {
+    text.insert(text.begin(), static_cast<char>('0' + static_cast<int>(digits % 10)));
+    digits /= 10;
+  } while (digits != 0);
+  return is_negative ? "-" + text : text;
+}
+
+std::string decimal_text(const arrow::Array& decimals, int64_t i) {
+  switch (decimals.type_id()) {
+    case Type::DECIMAL32:
+      return static_cast<const arrow::Decimal32Array&>(decimals).FormatValue(i);
+    case Type::DECIMAL64:
+      return static_cast<const arrow::Decimal64Array&>(decimals).FormatValue(i);
+    case Type::DECIMAL128:
+      return static_cast<const arrow::Decimal128Array&>(decimals).FormatValue(i);
+    default:
+      return static_cast<const arrow::Decimal256Array&>(decimals).FormatValue(i);
+  }
+}
+
+std::string shortened(std::string_view text) {
+  constexpr size_t kLongest = 40;
+  return json_string(std::string(text.substr(0, kLongest)) + (text.size() > kLongest ? "..." : ""));
+}
+
+bool fits_i64(__int128 value) {
+  return value >= std::numeric_limits<int64_t>::min() &&
+         value <= std::numeric_limits<int64_t>::max();
+}
+
+// The integers of an array, times included.
+template <class Body>
+void with_integers(const arrow::Array& array, const Body& body) {
+  switch (array.type_id()) {
+    case Type::INT8:
+      return body(array.data()->GetValues<int8_t>(1));
+    case Type::INT16:
+      return body(array.data()->GetValues<int16_t>(1));
+    case Type::INT32:
+    case Type::DATE32:
+    case Type::TIME32:
+      return body(array.data()->GetValues<int32_t>(1));
+    case Type::UINT8:
+      return body(array.data()->GetValues<uint8_t>(1));
+    case Type::UINT16:
+      return body(array.data()->GetValues<uint16_t>(1));
+    case Type::UINT32:
+      return body(array.data()->GetValues<uint32_t>(1));
+    case Type::UINT64:
+      return body(array.data()->GetValues<uint64_t>(1));
+    default:
+      return body(array.data()->GetValues<int64_t>(1));
+  }
+}
+
+template <class Body>
+void with_reals(const arrow::Array& array, const Body& body) {
+  switch (array.type_id()) {
+    case Type::HALF_FLOAT: {
+      const auto* const bits = array.data()->GetValues<uint16_t>(1);
+      return body([bits](int64_t i) { return arrow::util::Float16::FromBits(bits[i]).ToDouble(); });
+    }
+    case Type::FLOAT: {
+      const auto* const values = array.data()->GetValues<float>(1);
+      return body([values](int64_t i) { return static_cast<double>(values[i]); });
+    }
+    default: {
+      const auto* const values = array.data()->GetValues<double>(1);
+      return body([values](int64_t i) { return values[i]; });
+    }
+  }
+}
+
+enum class Outcome { kValue, kNull, kBad };
+
+// Calls convert(i, value, problem) for each element that is not null. A bad element gets a value,
+// so that it is not mistaken for a null.
+template <class Builder, class Convert>
+ArrayPointer built(const arrow::Array& in, BadElements& bad, const Convert& convert) {
+  Builder builder;
+  check_arrow(builder.Reserve(in.length()), kConversion, "cannot be converted");
+  for (int64_t i = 0; i < in.length(); ++i) {
+    typename Builder::value_type value{};
+    std::string problem;
+    const Outcome outcome = in.IsNull(i) ? Outcome::kNull : convert(i, value, problem);
+    if (outcome == Outcome::kNull) {
+      builder.UnsafeAppendNull();
+      continue;
+    }
+    builder.UnsafeAppend(value);
+    if (outcome == Outcome::kBad) {
+      bad.emplace(i, std::move(problem));
+    }
+  }
+  return value_of(builder.Finish(), kConversion, "cannot be converted");
+}
+
+ArrayPointer times_in_unit(const ArrayPointer& in, TimeUnit from, TimeUnit to, BadElements& bad) {
+  if (from == to && in->type()->byte_width() == 8) {
+    return in;
+  }
+  ArrayPointer out;
+  with_integers(*in, [&](const auto* values) {
+    out =
+        built<arrow::Int64Builder>(*in, bad, [&](int64_t i, int64_t& value, std::string& problem) {
+          const __int128 nanoseconds = static_cast<__int128>(values[i]) * nanoseconds_of(from);
+          const __int128 whole = nanoseconds / nanoseconds_of(to);
+          value = static_cast<int64_t>(whole);
+          if (whole * nanoseconds_of(to) == nanoseconds && fits_i64(whole)) {
+            return Outcome::kValue;
+          }
+          problem = concat("is ",
+                           text_of(static_cast<__int128>(values[i])),
+                           " ",
+                           name_of(from),
+                           ", which is not exact in ",
+                           name_of(to));
+          return Outcome::kBad;
+        });
+  });
+  return out;
+}
+
+ArrayPointer reals_as_ids(const ArrayPointer& in, BadElements& bad) {
+  ArrayPointer out;
+  const double limit = exact_limit(*in->type());
+  with_reals(*in, [&](const auto& value_at) {
+    out =
+        built<arrow::Int64Builder>(*in, bad, [&](int64_t i, int64_t& value, std::string& problem) {
+          const double number = value_at(i);
+          if (std::isnan(number)) {
+            return Outcome::kNull;
+          }
+          const bool is_whole = number == std::trunc(number);
+          if (is_whole && std::fabs(number) < limit) {
+            value = static_cast<int64_t>(number);
+            return Outcome::kValue;
+          }
+          problem = is_whole && std::isfinite(number)
+                        ? concat("is ",
+                                 number,
+                                 " as ",
+                                 in->type()->ToString(),
+                                 ", which may be rounded; ids must be integers")
+                        : concat("is ", number, "; ids must be integers");
+          return Outcome::kBad;
+        });
+  });
+  return out;
+}
+
+ArrayPointer without_nan(const ArrayPointer& in) {
+  ArrayPointer out = in;
+  with_reals(*in, [&](const auto& value_at) {
+    int64_t i = 0;
+    while (i < in->length() && (in->IsNull(i) || !std::isnan(value_at(i)))) {
+      ++i;
+    }
+    if (i == in->length()) {
+      return;
+    }
+    BadElements none;
+    const auto convert = [&](int64_t at, auto& value, std::string&) {
+      value = static_cast<std::remove_reference_t<decltype(value)>>(value_at(at));
+      return std::isnan(value) ? Outcome::kNull : Outcome::kValue;
+    };
+    out = in->type_id() == Type::DOUBLE ? built<arrow::DoubleBuilder>(*in, none, convert)
+                                        : built<arrow::FloatBuilder>(*in, none, convert);
+  });
+  return out;
+}
+
+ArrayPointer decimals_as(const ArrayPointer& in, ColumnType type, BadElements& bad) {
+  if (type != ColumnType::kIds) {
+    return built<arrow::DoubleBuilder>(*in, bad, [&](int64_t i, double& value, std::string&) {
+      value = decimal_as_double(*in, i);
+      return Outcome::kValue;
+    });
+  }
+  return built<arrow::Int64Builder>(*in, bad, [&](int64_t i, int64_t& value, std::string& problem) {
+    const std::optional<__int128> whole = decimal_as_integer(*in, i);
+    if (whole && fits_i64(*whole)) {
+      value = static_cast<int64_t>(*whole);
+      return Outcome::kValue;
+    }
+    problem = concat("is ",
+                     whole ? text_of(*whole) : concat(decimal_as_double(*in, i)),
+                     "; ids must be 64-bit integers");
+    return Outcome::kBad;
+  });
+}
+
+// Numbers of a file in which the sign of 64-bit integers differs from that of the column.
+void check_signs(const arrow::Array& in, const LeafTarget& target, BadElements& bad) {
+  if (target.meaning.is_unsigned == (in.type_id() == Type::UINT64)) {
+    return;
+  }
+  with_integers(in, [&](const auto* values) {
+    for (int64_t i = 0; i < in.length(); ++i) {
+      const auto value = static_cast<__int128>(values[i]);
+      if (!in.IsNull(i) && (target.meaning.is_unsigned ? value < 0 : !fits_i64(value))) {
+        bad.emplace(i,
+                    concat("is ",
+                           text_of(value),
+                           ", which ",
+                           target.meaning.is_unsigned ? "uint64" : "int64",
+                           ", the type in other files, cannot hold"));
+      }
+    }
+  });
+}
+
+// Integers that f64 would round. f32 is a declared rounding.
+void check_exact_as_f64(const arrow::Array& in, BadElements& bad) {
+  if (in.type_id() != Type::INT64 && in.type_id() != Type::UINT64) {
+    return;
+  }
+  with_integers(in, [&](const auto* values) {
+    for (int64_t i = 0; i < in.length(); ++i) {
+      const auto value = static_cast<__int128>(values[i]);
+      if (!in.IsNull(i) && static_cast<__int128>(static_cast<double>(values[i])) != value) {
+        bad.emplace(i, concat("is ", text_of(value), ", which f64 rounds; read it as ids"));
+      }
+    }
+  });
+}
+
+ArrayPointer integers_as(const ArrayPointer& in, const LeafTarget& target, BadElements& bad) {
+  if (target.type == ColumnType::kIds) {
+    check_signs(*in, target, bad);
+  } else if (target.type == ColumnType::kF64) {
+    check_exact_as_f64(*in, bad);
+  }
+  return in;
+}
+
+// One text as an id or a time. The text is not empty.
+Outcome id_of_text(std::string_view text,
+                   const ValueMeaning& meaning,
+                   int64_t& value,
+                   std::string& problem) {
+  if (meaning.kind == ValueKind::kInstant) {
+    const std::optional<__int128> instant = instant_in(text);
+    const __int128 unit = nanoseconds_of(meaning.unit);
+    if (instant && *instant % unit == 0 && fits_i64(*instant / unit)) {
+      value = static_cast<int64_t>(*instant / unit);
+      return Outcome::kValue;
+    }
+    problem = concat("is ", shortened(text), ", which is no time in whole ", name_of(meaning.unit));
+    return Outcome::kBad;
+  }
+  const std::optional<int64_t> found =
+      meaning.kind == ValueKind::kBool ? bool_in(text) : id_in(text);
+  if (found) {
+    value = *found;
+    return Outcome::kValue;
+  }
+  problem = concat("is ",
+                   shortened(text),
+                   meaning.kind == ValueKind::kBool ? ", which is neither true nor false"
+                                                    : ", which is not a 64-bit integer");
+  return Outcome::kBad;
+}
+
+template <class Builder>
+ArrayPointer texts_as_reals(const arrow::LargeBinaryArray& texts, BadElements& bad) {
+  return built<Builder>(texts, bad, [&](int64_t i, auto& value, std::string& problem) {
+    const std::string_view text = texts.GetView(i);
+    if (is_null_mark(trim_csv_blanks(text))) {
+      return Outcome::kNull;
+    }
+    switch (parse_csv_number(text, value)) {
+      case CsvNumber::kGood:
+        return Outcome::kValue;
+      case CsvNumber::kOutOfRange:
+        problem = concat("is ", shortened(text), ", which is too large");
+        return Outcome::kBad;
+      default:
+        problem = concat("is ", shortened(text), ", which is not a number");
+        return Outcome::kBad;
+    }
+  });
+}
+
+ArrayPointer texts_as(const ArrayPointer& in, const LeafTarget& target, BadElements& bad) {
+  const auto& texts = static_cast<const arrow::LargeBinaryArray&>(*in);
+  if (target.type == ColumnType::kF32 && !is_time(target.meaning.kind)) {
+    return texts_as_reals<arrow::FloatBuilder>(texts, bad);
+  }
+  if (target.type == ColumnType::kF64 && !is_time(target.meaning.kind)) {
+    return texts_as_reals<arrow::DoubleBuilder>(texts, bad);
+  }
+  return built<arrow::Int64Builder>(
+      texts, bad, [&](int64_t i, int64_t& value, std::string& problem) {
+        const std::string_view text = texts.GetView(i);
+        return is_null_mark(trim_csv_blanks(text))
+                   ? Outcome::kNull
+                   : id_of_text(text, target.meaning, value, problem);
+      });
+}
+
+ArrayPointer plain_texts(const arrow::Array& in) {
+  check_arrow(in.ValidateFull(), kConversion, "is corrupt");
+  arrow::LargeBinaryBuilder builder;
+  const auto view_at = [&](int64_t i) {
+    return in.type_id() == Type::FIXED_SIZE_BINARY
+               ? static_cast<const arrow::FixedSizeBinaryArray&>(in).GetView(i)
+               : static_cast<const arrow::BinaryViewArray&>(in).GetView(i);
+  };
+  for (int64_t i = 0; i < in.length(); ++i) {
+    check_arrow(in.IsNull(i) ? builder.AppendNull() : builder.Append(view_at(i)),
+                kConversion,
+                "cannot be converted");
+  }
+  return value_of(builder.Finish(), kConversion, "cannot be converted");
+}
+
+// Elements of a run-end encoded array as indices of its values.
+ArrayPointer without_runs(const arrow::Array& in) {
+  check_arrow(in.ValidateFull(), kConversion, "is corrupt");
+  const auto& runs = static_cast<const arrow::RunEndEncodedArray&>(in);
+  arrow::Int32Builder indices;
+  int32_t run = 0;
+  with_integers(*runs.run_ends(), [&](const auto* ends) {
+    for (int64_t i = 0; i < in.length(); ++i) {
+      while (static_cast<int64_t>(ends[run]) <= in.offset() + i) {
+        ++run;
+      }
+      check_arrow(indices.Append(run), kConversion, "cannot be converted");
+    }
+  });
+  const ArrayPointer made = value_of(indices.Finish(), kConversion, "cannot be converted");
+  return std::make_shared<arrow::DictionaryArray>(
+      arrow::dictionary(arrow::int32(), runs.values()->type()), made, runs.values());
+}
+
+ArrayPointer leaf_as(const ArrayPointer& in,
+                     const ValueMeaning& from,
+                     const LeafTarget& target,
+                     BadElements& bad);
+
+// Converts each word of a dictionary once. Returns plain values.
+ArrayPointer words_as(const ArrayPointer& in,
+                      const ValueMeaning& from,
+                      const LeafTarget& target,
+                      BadElements& bad) {
+  const auto& dictionary = static_cast<const arrow::DictionaryArray&>(*in);
+  BadElements bad_words;
+  const ArrayPointer words = leaf_as(dictionary.dictionary(), from, target, bad_words);
+  if (words == dictionary.dictionary() && bad_words.empty()) {
+    return in;
+  }
+  const auto gather = [&](auto builder, const auto* values) {
+    using Builder = decltype(builder);
+    return built<Builder>(*in, bad, [&](int64_t i, auto& value, std::string& problem) {
+      const int64_t word = dictionary.GetValueIndex(i);
+      if (word < 0 || word >= words->length()) {
+        problem = "has a corrupt dictionary index";
+        return Outcome::kBad;
+      }
+      if (words->IsNull(word)) {
+        return Outcome::kNull;
+      }
+      value = values[word];
+      const auto found = bad_words.find(word);
+      if (found == bad_words.end()) {
+        return Outcome::kValue;
+      }
+      problem = found->second;
+      return Outcome::kBad;
+    });
+  };
+  switch (words->type_id()) {
+    case Type::FLOAT:
+      return gather(arrow::FloatBuilder(), words->data()->GetValues<float>(1));
+    case Type::DOUBLE:
+      return gather(arrow::DoubleBuilder(), words->data()->GetValues<double>(1));
+    case Type::UINT64:
+      return gather(arrow::UInt64Builder(), words->data()->GetValues<uint64_t>(1));
+    case Type::INT64:
+      return gather(arrow::Int64Builder(), words->data()->GetValues<int64_t>(1));
+    default:  // texts of another layout: the dictionary keeps its indices
+      return std::make_shared<arrow::DictionaryArray>(
+          arrow::dictionary(dictionary.indices()->type(), words->type()),
+          dictionary.indices(),
+          words);
+  }
+}
+
+ArrayPointer leaf_as(const ArrayPointer& given,
+                     const ValueMeaning& from,
+                     const LeafTarget& target,
+                     BadElements& bad) {
+  const ArrayPointer in = plain(given);
+  if (in->type_id() == Type::NA) {
+    return in;
+  }
+  if (in->type_id() == Type::DICTIONARY) {
+    return words_as(in, from, target, bad);
+  }
+  if (target.type == ColumnType::kText || target.is_hashed) {
+    return in;
+  }
+  if (from.is_untyped) {
+    return texts_as(in, target, bad);
+  }
+  switch (from.kind) {
+    case ValueKind::kInstant:
+    case ValueKind::kTimeOfDay:
+    case ValueKind::kDuration:
+      return times_in_unit(in, from.unit, target.meaning.unit, bad);
+    case ValueKind::kReal:
+      return target.type == ColumnType::kIds ? reals_as_ids(in, bad)
+             : target.nan_is_missing         ? without_nan(in)
+                                             : in;
+    case ValueKind::kDecimal:
+      return decimals_as(in, target.type, bad);
+    case ValueKind::kInteger:
+      return integers_as(in, target, bad);
+    default:
+      return in;
+  }
+}
+
+// The array with another child: the entries of a list.
+ArrayPointer with_entries(const arrow::Array& list, const ArrayPointer& entries) {
+  const std::shared_ptr<arrow::ArrayData> data = list.data()->Copy();
+  data->child_data[0] = entries->data();
+  switch (list.type_id()) {
+    case Type::LARGE_LIST:
+      data->type = arrow::large_list(entries->type());
+      break;
+    case Type::FIXED_SIZE_LIST:
+      data->type = arrow::fixed_size_list(
+          entries->type(), static_cast<const arrow::FixedSizeListType&>(*list.type()).list_size());
+      break;
+    default:
+      data->type = arrow::list(entries->type());
+  }
+  return arrow::MakeArray(data);
+}
+
+// The map with other keys (child 0) or values (child 1).
+ArrayPointer with_map_part(const arrow::Array& map, int part, const ArrayPointer& values) {
+  const std::shared_ptr<arrow::ArrayData> data = map.data()->Copy();
+  const std::shared_ptr<arrow::ArrayData> pairs = data->child_data[0]->Copy();
+  pairs->child_data[static_cast<size_t>(part)] = values->data();
+  const auto key = arrow::MakeArray(pairs->child_data[0])->type();
+  const auto item = arrow::MakeArray(pairs->child_data[1])->type();
+  const std::shared_ptr<arrow::DataType> type = arrow::map(key, item);
+  pairs->type = static_cast<const arrow::MapType&>(*type).value_type();
+  data->child_data[0] = pairs;
+  data->type = type;
+  return arrow::MakeArray(data);
+}
+
+}  // namespace
+
+ArrayPointer plain(const ArrayPointer& array) {
+  switch (array->type_id()) {
+    case Type::EXTENSION:
+      return plain(static_cast<const arrow::ExtensionArray&>(*array).storage());
+    case Type::STRING_VIEW:
+    case Type::BINARY_VIEW:
+    case Type::FIXED_SIZE_BINARY:
+      return plain_texts(*array);
+    case Type::LIST_VIEW:
+    case Type::LARGE_LIST_VIEW: {
+      check_arrow(array->ValidateFull(), kConversion, "is corrupt");
+      const auto& type = static_cast<const arrow::BaseListType&>(*array->type());
+      return value_of(arrow::compute::Cast(*array, arrow::large_list(type.value_type())),
+                      kConversion,
+                      "cannot be converted");
+    }
+    case Type::RUN_END_ENCODED:
+      return without_runs(*array);
+    default:
+      return array;
+  }
+}
+
+ArrayPointer converted(const ArrayPointer& array,
+                       const ValueMeaning& from,
+                       const LeafTarget& target,
+                       BadElements& bad) {
+  const ArrayPointer in = plain(array);
+  switch (in->type_id()) {
+    case Type::LIST:
+    case Type::LARGE_LIST:
+    case Type::FIXED_SIZE_LIST: {
+      const ArrayPointer entries = entries_of(*in);
+      const ArrayPointer made = converted(entries, from, target, bad);
+      return made == entries ? in : with_entries(*in, made);
+    }
+    case Type::MAP: {
+      const ArrayPointer keys = entries_of(*in);
+      const ArrayPointer made = converted(keys, from, target, bad);
+      return made == keys ? in : with_map_part(*in, 0, made);
+    }
+    default:
+      return leaf_as(in, from, target, bad);
+  }
+}
+
+ArrayPointer with_plain_weights(const ArrayPointer& map, BadElements& bad) {
+  const ArrayPointer values = map_values_of(*map);
+  const ArrayPointer made =
+      leaf_as(values, meaning_of(*values->type()), {.type = ColumnType::kF32, .meaning = {}}, bad);
+  return made == values ? map : with_map_part(*map, 1, made);
+}
+
+double decimal_as_double(const arrow::Array& decimals, int64_t i) {
+  double value = 0;
+  return parse_csv_number(decimal_text(decimals, i), value) == CsvNumber::kGood
+             ? value
+             : std::numeric_limits<double>::infinity();
+}
+
+std::optional<__int128> decimal_as_integer(const arrow::Array& decimals, int64_t i) {
+  arrow::Decimal256 value;
+  int32_t precision = 0;
+  int32_t scale = 0;
+  check_arrow(arrow::Decimal256::FromString(decimal_text(decimals, i), &value, &precision, &scale),
+              kConversion,
+              "is corrupt");
+  const arrow::Result<arrow::Decimal256> whole = value.Rescale(scale, 0);
+  if (!whole.ok()) {
+    return std::nullopt;
+  }
+  const auto words = whole->little_endian_array();
+  const auto low = static_cast<__int128>((static_cast<unsigned __int128>(words[1]) << 64) |
+                                         static_cast<unsigned __int128>(words[0]));
+  const uint64_t sign = low < 0 ? UINT64_MAX : 0;
+  return words[2] == sign && words[3] == sign ? std::optional(low) : std::nullopt;
+}
+
+}  // namespace tenon
