@@ -51,7 +51,9 @@ void Table::find(std::span<const int64_t> ids, std::span<int64_t> rows) const {
     const size_t n = std::min(kIdsAtOnce, ids.size() - begin);
     parts_->index.find(ids.subspan(begin, n), numbers.data());
     for (size_t i = 0; i < n; ++i) {
-      rows[begin + i] = numbers[i] >= 0 ? numbers[i] : kNoRow;
+      // The padding id may have a row of an earlier run, whose recipe did not name it.
+      rows[begin + i] =
+          numbers[i] >= 0 && ids[begin + i] != parts_->spec.padding_id ? numbers[i] : kNoRow;
     }
   }
 }
@@ -68,8 +70,9 @@ void Table::find_or_insert(std::span<const int64_t> ids,
       parts_->index.prefetch(ids[i + kAhead]);
     }
     int32_t* number = parts_->index.find_one(ids[i]);
-    rows[i] =
-        number != nullptr && *number >= 0 ? *number : parts_->insert(ids[i], counts[i], number);
+    rows[i] = number != nullptr && *number >= 0 && ids[i] != parts_->spec.padding_id
+                  ? *number
+                  : parts_->insert(ids[i], counts[i], number);
   }
 }
 

@@ -153,6 +153,9 @@ struct TableParts {
   // Adds a row for an id that has none, or returns kNoRow if the id is not admitted. `number`
   // points to the id's number in the index, or is null.
   int64_t insert(int64_t id, int64_t count, int32_t* number) {
+    if (spec.padding_id == id) {
+      return kNoRow;
+    }
     int64_t seen = 0;
     if (!admits_all()) {
       seen = number != nullptr ? waiting_of(*number).seen : 0;

@@ -61,8 +61,9 @@ struct TableSpec {
   RowInit init;
   std::vector<RowSlot> slots;
   uint64_t seed = 0;
-  std::optional<int64_t> max_bytes;  // of memory in total; none: no limit
-  double missing = 0;                // value of each element for an id without a row
+  std::optional<int64_t> max_bytes;   // of memory in total; none: no limit
+  double missing = 0;                 // value of each element for an id without a row
+  std::optional<int64_t> padding_id;  // never has a row; none: every id may get one
   AdmitOptions admit;
   EvictOptions evict;
 };

@@ -102,6 +102,7 @@ struct TableRecipe {
   std::optional<EvictRecipe> evict;
   std::optional<std::int64_t> bytes;
   std::optional<double> missing;
+  std::optional<std::int64_t> padding_id;
   std::optional<double> clip_row_norm;
   std::optional<double> lr_factor;
 
@@ -151,6 +152,10 @@ struct TableRecipe {
     s.key("missing", &TableRecipe::missing)
         .absent()
         .doc("value of each element for an id without a row; 0 if absent")
+        .resume(resume::kRows);
+    s.key("padding_id", &TableRecipe::padding_id)
+        .absent()
+        .doc("id that pads lists: it never gets a row, reads as `missing` and is not trained")
         .resume(resume::kRows);
     s.key("clip_row_norm", &TableRecipe::clip_row_norm)
         .above(0)

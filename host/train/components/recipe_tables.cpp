@@ -130,6 +130,7 @@ PlannedTable plan_table(const Recipe& recipe, const std::string& name, const Mod
   spec.value_dtype = dtype_of(said.value(&TableRecipe::dtype).value_or(TableDtype::kFp32));
   spec.max_bytes = said.value(&TableRecipe::bytes);
   spec.missing = said.value(&TableRecipe::missing).value_or(0.0);
+  spec.padding_id = said.value(&TableRecipe::padding_id);
   if (const auto admit = said.value(&TableRecipe::admit)) {
     spec.admit = {.count = admit->count, .probability = admit->probability};
   }

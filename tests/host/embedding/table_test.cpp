@@ -142,6 +142,25 @@ TEST_CASE("ids are let in by how often they were seen", "[embedding]") {
   CHECK(table.take_counts().inserted == 0);
 }
 
+TEST_CASE("a padding id never has a row, also in a table that had one", "[embedding]") {
+  // As padding_idx of torch.nn.Embedding: it reads as zeros and is not trained.
+  TableSpec spec = small_table();
+  spec.padding_id = -1;
+  Table table(spec);
+  const std::vector<int64_t> rows = see(table, {-1, 5, -1});
+  CHECK(rows.front() == kNoRow);
+  CHECK(rows.back() == kNoRow);
+  CHECK(table.ids() == std::vector<int64_t>{5});
+  CHECK(table.num_waiting() == 0);
+  CHECK(values_of(table, {rows.front()}) == std::vector<float>(4, 0.0F));
+  std::vector<int64_t> imported(1);
+  table.renew(std::vector<int64_t>{-1}, std::vector<Table::RowInfo>(1), imported);
+  std::vector<int64_t> found(1);
+  table.find(std::vector<int64_t>{-1}, found);
+  CHECK(found.front() == kNoRow);
+  CHECK(see(table, {-1}).front() == kNoRow);
+}
+
 TEST_CASE("ids are let in by chance, the same ids each time", "[embedding]") {
   TableSpec spec = small_table();
   spec.admit.probability = 0.2;
