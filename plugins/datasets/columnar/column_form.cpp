@@ -241,7 +241,8 @@ std::vector<std::shared_ptr<arrow::DataType>> joined_types(const ColumnForm& kno
                                                            const ColumnForm& here) {
   std::vector<std::shared_ptr<arrow::DataType>> types = known.types;
   for (size_t i = 0; i < types.size() && i < here.types.size(); ++i) {
-    if (here.types[i] != nullptr && (types[i] == nullptr || types[i]->id() == arrow::Type::NA)) {
+    if (here.types[i] != nullptr &&
+        (types[i] == nullptr || shape_of(types[i]).leaf->id() == arrow::Type::NA)) {
       types[i] = here.types[i];
     }
   }
