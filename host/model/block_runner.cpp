@@ -9,6 +9,7 @@
 #include "host/device/random_state.hpp"
 #include "host/error/error.hpp"
 #include "host/error/status.hpp"
+#include "host/model/block_call.hpp"
 #include "host/plugin/generation_proxy.hpp"
 #include "host/plugin/model_proxy.hpp"
 #include "host/plugin/own_handles.hpp"
@@ -33,6 +34,7 @@ void BlockTape::clear() {
   inputs.clear();
   outputs.clear();
   saved.clear();
+  buffers.clear();
   aux.clear();
   has_aux = false;
   attention.clear();
@@ -42,6 +44,10 @@ void BlockTape::clear() {
 struct BlockRunner::Call {
   tenon_forward_args args{};
   BlockTape* tape = nullptr;
+  const StepSums* sums = nullptr;
+  uint32_t block = 0;       // of the graph
+  bool is_trained = true;   // the block is one of the trained model
+  size_t num_balances = 0;  // that the block has added
 
   static tenon_status* save(tenon_forward_args* args, const tenon_tensor* tensor) {
     return guard(nullptr, [&] {
@@ -61,12 +67,25 @@ struct BlockRunner::Call {
       if (args == nullptr || name == nullptr || sum == nullptr || count == nullptr) {
         throw Error("plugin.bad_result", "add_loss was given a null argument");
       }
-      if (tensor_of(sum).numel() != 1 || tensor_of(count).numel() != 1) {
-        throw Error("plugin.bad_result",
-                    std::string("auxiliary loss '") + name + "': sum and count must be scalars");
+      Call& call = *static_cast<Call*>(args->impl);
+      if (!call.is_trained) {
+        return;
       }
-      static_cast<Call*>(args->impl)
-          ->tape->aux.push_back({name, tensor_of(sum), tensor_of(count).detach(), weight});
+      AuxLoss aux{name, tensor_of(sum), tensor_of(count).detach(), weight, {}, call.block};
+      const std::optional<int64_t> experts = call.sums->num_experts(call.block, call.num_balances);
+      if (experts.has_value() && aux.sum.dim() == 1 && aux.count.dim() == 1 &&
+          aux.sum.numel() == *experts && aux.count.numel() == *experts + 1) {
+        aux.balance = call.num_balances++;
+      } else if (aux.sum.numel() != 1 || aux.count.numel() != 1) {
+        throw Error("plugin.bad_result",
+                    std::string("auxiliary loss '") + name + "': sum and count must be scalars" +
+                        (experts.has_value()
+                             ? formatted(", or the shares [{}] and loads [{}] of a balance loss",
+                                         *experts,
+                                         *experts + 1)
+                             : std::string()));
+      }
+      call.tape->aux.push_back(std::move(aux));
     });
   }
 };
@@ -81,26 +100,8 @@ struct BlockRunner::HandGrads {
 
 namespace {
 
-std::vector<const tenon_tensor*> borrow_all(const std::vector<at::Tensor>& tensors) {
-  std::vector<const tenon_tensor*> handles;
-  handles.reserve(tensors.size());
-  for (const at::Tensor& tensor : tensors) {
-    handles.push_back(tensor.defined() ? borrow(tensor) : nullptr);
-  }
-  return handles;
-}
-
 std::vector<uint32_t> array_of(const std::vector<bool>& flags) {
   return {flags.begin(), flags.end()};
-}
-
-// Throws the error with "context: " before its message. An error of the plugin keeps its code.
-[[noreturn]] void throw_with_context(const std::string& context, const Error& error) {
-  if (const auto* const failed = dynamic_cast<const PluginError*>(&error)) {
-    throw PluginError(
-        failed->code(), failed->id(), context + ": " + failed->message(), failed->status_id());
-  }
-  throw error.with_context(context);
 }
 
 }  // namespace
@@ -114,6 +115,7 @@ BlockRunner::BlockRunner(ModelList models,
       store_(store),
       graph_(graph),
       needs_grad_(needs_grad),
+      sums_(models_[0].instance(), graph, store),
       compute_dtype_(base.compute_dtype),
       autocast_dtype_(base.autocast_dtype) {
   for (size_t i = 0; i < models_.size(); ++i) {
@@ -134,10 +136,19 @@ BlockTape BlockRunner::make_tape(uint32_t b) const {
   for (const uint32_t p : graph_.blocks[b].declared_parameters()) {
     tape.parameter_handles.push_back(borrow(store_.leaf(p)));
   }
-  for (const uint32_t i : graph_.blocks[b].declared_buffers()) {
-    tape.buffer_handles.push_back(borrow(store_.buffer(i)));
-  }
   return tape;
+}
+
+// A recompute reads the buffers of its forward: later forwards have replaced some of them.
+void BlockRunner::lend_buffers(uint32_t b, bool is_recompute, BlockTape& tape) {
+  const auto declared = graph_.blocks[b].declared_buffers();
+  if (!is_recompute || tape.buffers.size() != declared.size()) {
+    tape.buffers.clear();
+    for (const uint32_t i : declared) {
+      tape.buffers.push_back(store_.buffer(i));
+    }
+  }
+  tape.buffer_handles = borrow_all(tape.buffers);
 }
 
 void BlockRunner::begin(const CallPlace& place, int64_t num_samples) {
@@ -163,11 +174,15 @@ void BlockRunner::forward(uint32_t b, const Pass& pass, BlockTape& tape) {
   for (const at::Tensor& input : tape.inputs) {
     tape.input_handles.push_back(input.defined() ? borrow(input) : nullptr);
   }
+  lend_buffers(b, pass.is_recompute, tape);
   OwnHandles output_handles(block.outputs.size());
   OwnHandles next_buffer_handles(block.declared_buffers().size());
 
   Call call;
   call.tape = &tape;
+  call.sums = &sums_;
+  call.block = b;
+  call.is_trained = block.model == 0;
   tenon_forward_args& args = call.args;
   args.struct_size = sizeof(args);
   args.impl = &call;
@@ -210,9 +225,14 @@ void BlockRunner::forward(uint32_t b, const Pass& pass, BlockTape& tape) {
     return;
   }
   for (size_t i = 0; i < next_buffers.size(); ++i) {
-    if (next_buffers[i].defined()) {
-      check_buffer(b, i, next_buffers[i]);
-      store_.buffer(block.buffers[i]).copy_(next_buffers[i].detach());
+    if (!next_buffers[i].defined()) {
+      continue;
+    }
+    check_buffer(b, i, next_buffers[i]);
+    if (const uint32_t buffer = block.buffers[i]; sums_.is_summed(buffer)) {
+      sums_.add(buffer, next_buffers[i]);
+    } else {
+      store_.set_buffer(buffer, next_buffers[i]);
     }
   }
 }
@@ -231,6 +251,7 @@ void BlockRunner::step(uint32_t b,
   for (at::Tensor& cache : step.caches) {
     cache_handles.push_back(cache.defined() ? borrow_mutable(cache) : nullptr);
   }
+  lend_buffers(b, /*is_recompute=*/false, tape);
   OwnHandles output_handles(block.outputs.size());
   OwnHandles next_cache_handles(step.caches.size());
   tenon_generation_args args{};
@@ -354,6 +375,17 @@ void BlockRunner::check_output(uint32_t b, size_t i, const at::Tensor& output) c
 void BlockRunner::check_buffer(uint32_t b, size_t i, const at::Tensor& next) const {
   const ModelBlock& block = graph_.blocks[b];
   const at::Tensor& buffer = store_.buffer(block.buffers[i]);
+  const ModelBuffer& declared = graph_.buffers[block.buffers[i]];
+  if (declared.kind == TENON_BUFFER_CONSTANT && !sums_.is_summed(block.buffers[i])) {
+    identity_of(b).fail_result("block '" + block.name + "' gave a next value for its buffer '" +
+                               declared.name + "', which it declared as constant");
+  }
+  if (next.scalar_type() != buffer.scalar_type() &&
+      !(next.is_floating_point() && buffer.is_floating_point())) {
+    identity_of(b).fail_result(
+        "block '" + block.name + "' gave " + c10::toString(next.scalar_type()) +
+        " for its buffer '" + declared.name + "', which is " + c10::toString(buffer.scalar_type()));
+  }
   if (next.sizes() != buffer.sizes() || next.device() != buffer.device()) {
     identity_of(b).fail_result(
         "block '" + block.name + "' gave for its buffer '" + graph_.buffers[block.buffers[i]].name +
@@ -385,6 +417,15 @@ std::vector<ValueGrad> BlockRunner::backward(uint32_t b,
              : backward_by_autograd(b, tape, grads, aux_scale);
 }
 
+at::Tensor BlockRunner::seed_of(uint32_t b, const AuxLoss& aux, const AuxScale& scale) const {
+  at::Tensor seed = aux.balance.has_value() ? aux.weight * sums_.factors(b, *aux.balance)
+                                            : scale.factor * aux.weight / aux.count.to(at::kDouble);
+  if (scale.loss_scale.defined()) {
+    seed = seed * scale.loss_scale;
+  }
+  return seed.to(aux.sum.device(), aux.sum.scalar_type()).view_as(aux.sum);
+}
+
 std::vector<ValueGrad> BlockRunner::backward_by_autograd(uint32_t b,
                                                          BlockTape& tape,
                                                          const std::vector<at::Tensor>& grads,
@@ -401,11 +442,7 @@ std::vector<ValueGrad> BlockRunner::backward_by_autograd(uint32_t b,
   for (const AuxLoss& aux : tape.aux) {
     if (aux.sum.requires_grad()) {
       outputs.push_back(aux.sum);
-      at::Tensor seed = aux_scale.factor * aux.weight / aux.count.to(at::kDouble);
-      if (aux_scale.loss_scale.defined()) {
-        seed = seed * aux_scale.loss_scale;
-      }
-      seeds.push_back(seed.to(aux.sum.device(), aux.sum.scalar_type()).view_as(aux.sum));
+      seeds.push_back(seed_of(b, aux, aux_scale));
     }
   }
   tape.outputs.clear();

@@ -10,6 +10,7 @@
 #include "host/model/block_weights.hpp"
 #include "host/model/model_list.hpp"
 #include "host/model/parameter_store.hpp"
+#include "host/model/step_sums.hpp"
 #include "host/tensor/exec_frame.hpp"
 
 #include <cstdint>
@@ -22,12 +23,16 @@ namespace tenon {
 
 class GenerationProxy;
 
+class ShardedParameters;
+
 // An auxiliary loss that a block added in the forward.
 struct AuxLoss {
   std::string name;
-  at::Tensor sum;    // with its autograd graph, if one was recorded
-  at::Tensor count;  // scalar
+  at::Tensor sum;    // scalar, with its autograd graph, if one was recorded; or shares [X]
+  at::Tensor count;  // scalar; or loads and tokens [X + 1]
   double weight = 1;
+  std::optional<size_t> balance = {};  // number of the balance loss in its block
+  uint32_t block = 0;
 };
 
 // Data that a block's forward stores for its backward.
@@ -35,6 +40,7 @@ struct BlockTape {
   std::vector<at::Tensor> inputs;   // leaf tensors passed to the block; undefined if absent
   std::vector<at::Tensor> outputs;  // as the block returned them
   std::vector<at::Tensor> saved;    // for a hand-written backward
+  std::vector<at::Tensor> buffers;  // that the forward read, for a recompute
   std::vector<AuxLoss> aux;
   bool has_aux = false;     // stays true after `aux` is dropped for a recompute
   KeptAttention attention;  // with Pass::keeps_attention
@@ -56,7 +62,7 @@ struct BlockStep {
 
 // Multipliers of an auxiliary loss, in addition to weight / count.
 struct AuxScale {
-  double factor = 1;
+  double factor = 1;      // not of balance losses, which are over the whole step
   at::Tensor loss_scale;  // []; undefined: none
 };
 
@@ -92,7 +98,7 @@ class BlockRunner {
 
   struct Pass {
     bool records = false;       // runs under autograd
-    bool is_recompute = false;  // changes no buffers
+    bool is_recompute = false;  // changes no buffers; reads those that the forward read
     uint32_t salt = 0;          // for random numbers, see ExecFrame::seed_for
     // Keeps the results of attention in the tape, or, in a recompute, takes them from it.
     bool keeps_attention = false;
@@ -118,6 +124,14 @@ class BlockRunner {
   // Errors: as forward; plugin.bad_result for a cache that the first step does not return
   void step(uint32_t b, const GenerationProxy& generation, BlockTape& tape, BlockStep& step);
 
+  // What the trained model sums over a step. Forwards in training add to the sums of buffers.
+  StepSums& sums() { return sums_; }
+  const StepSums& sums() const { return sums_; }
+  // Ends a training step: adds up the sums of all ranks, and sets the buffers that follow from
+  // them. `flow` is null if there are no other ranks.
+  // Errors: as forward
+  void end_step(ShardedParameters* flow);
+
   // Returns the dtype of a value outside its block, or nothing if the block may choose it.
   std::optional<at::ScalarType> border_dtype(uint32_t v) const;
   // Returns an output for the next block: detached and, under autocast, converted to its border
@@ -131,7 +145,9 @@ class BlockRunner {
   void check_output(uint32_t b, size_t i, const at::Tensor& output) const;
   std::string wrong_dtype(uint32_t v, const at::Tensor& output) const;
   std::string wrong_shape(const ModelValue& value, const at::Tensor& output) const;
+  void lend_buffers(uint32_t b, bool is_recompute, BlockTape& tape);
   void check_buffer(uint32_t b, size_t i, const at::Tensor& next) const;
+  at::Tensor seed_of(uint32_t b, const AuxLoss& aux, const AuxScale& scale) const;
   void check_grad(uint32_t b,
                   const at::Tensor& grad,
                   at::IntArrayRef shape,
@@ -163,6 +179,7 @@ class BlockRunner {
   const std::vector<bool>& needs_grad_;
   std::vector<ExecFrame> frames_;      // by model
   std::vector<BlockWeights> weights_;  // by block
+  StepSums sums_;
   at::ScalarType compute_dtype_;
   std::optional<at::ScalarType> autocast_dtype_;
   bool is_train_ = true;     // of the current microbatch

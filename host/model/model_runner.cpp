@@ -251,6 +251,58 @@ void ModelRunner::replay(const Batch& batch,
   clear();
 }
 
+// The collectives of a replay, without its blocks.
+void ModelRunner::replay_idle(const CallPlace& place) {
+  clear();
+  place_ = place;
+  if (rows_ != nullptr) {
+    rows_->begin(nullptr, place, RowSource::Lookup::kReplay);
+  }
+  if (flow_ != nullptr) {
+    flow_->begin_forward(false);
+  }
+  for (const auto b : c10::irange(static_cast<uint32_t>(graph_.blocks.size()))) {
+    read_rows(b);
+    const FlowPass pass(flow_, b);
+  }
+  clear();
+}
+
+void ModelRunner::count_loads(const Batch& batch, const CallPlace& place) {
+  if (batch.samples == 0) {
+    replay_idle(place);
+    return;
+  }
+  const at::AutoGradMode no_grad(false);
+  replay(batch, place, [this](uint32_t b) {
+    for (const AuxLoss& aux : tapes_[b].aux) {
+      if (aux.balance.has_value()) {
+        sums().add_loads(b, *aux.balance, aux.count);
+      }
+    }
+    return b >= sums().last_balanced_block();
+  });
+}
+
+void ModelRunner::add_loads() {
+  for (const AuxLoss& aux : aux_losses_) {
+    if (aux.balance.has_value()) {
+      sums().add_loads(aux.block, *aux.balance, aux.count);
+    }
+  }
+}
+
+std::pair<at::Tensor, at::Tensor> ModelRunner::sum_and_count(const AuxLoss& aux) const {
+  if (!aux.balance.has_value()) {
+    return {aux.sum, aux.count};
+  }
+  // The loss is sum(factors * shares of the step). It is divided by the tokens of the step later.
+  const StepSums& sums = blocks_.sums();
+  const at::Tensor factors = sums.factors(aux.block, *aux.balance);
+  const at::Tensor tokens = sums.tokens(aux.block, *aux.balance);
+  return {(factors * aux.sum.to(at::kDouble)).sum() * tokens, aux.count[-1].to(at::kDouble)};
+}
+
 void ModelRunner::forward(const Batch& batch, const CallPlace& place, Extent extent) {
   begin(batch, place);
   if (rows_ != nullptr) {
@@ -284,7 +336,8 @@ void ModelRunner::forward(const Batch& batch, const CallPlace& place, Extent ext
     }
     for (const AuxLoss& aux : tape.aux) {
       if (block.model == 0) {
-        aux_losses_.push_back({aux.name, aux.sum.detach(), aux.count, aux.weight});
+        aux_losses_.push_back(aux);
+        aux_losses_.back().sum = aux.sum.detach();
       }
     }
     tape.has_aux = !tape.aux.empty();

@@ -104,6 +104,21 @@ class ModelRunner {
               const CallPlace& place,
               const std::function<bool(uint32_t block)>& seen);
 
+  // ---- sums over a step (step_sums.hpp) ----
+
+  StepSums& sums() { return blocks_.sums(); }
+  // Runs a microbatch that `forward` will process, as a replay, to the last balance loss, and adds
+  // its loads to the sums. On a rank without samples, takes part in collectives.
+  void count_loads(const Batch& batch, const CallPlace& place);
+  // Adds the loads of the last forward to the sums.
+  void add_loads();
+  // Returns sum and count of an auxiliary loss of the last forward, for a mean over the step. The
+  // loads of the step must be complete.
+  // Shapes  [] each
+  std::pair<at::Tensor, at::Tensor> sum_and_count(const AuxLoss& aux) const;
+  // Ends a training step, see BlockRunner.
+  void end_step(ShardedParameters* flow) { blocks_.end_step(flow); }
+
   // Returns a value after forward, detached; undefined if it was not computed, is an optional input
   // that the batch lacks, or was not kept (keep_only).
   const at::Tensor& value(uint32_t v) const { return values_[v]; }
@@ -126,6 +141,7 @@ class ModelRunner {
 
  private:
   void begin(const Batch& batch, const CallPlace& place);
+  void replay_idle(const CallPlace& place);
   void read_rows(uint32_t b);
   void hand_back_rows(uint32_t b);
   bool is_left_out(uint32_t b, Extent extent) const {

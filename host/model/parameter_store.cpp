@@ -18,6 +18,7 @@
 #include <c10/util/irange.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace tenon {
 namespace {
@@ -261,17 +262,17 @@ void ParameterStore::load_model(uint32_t model, const StateTree& tree, const std
   }
 }
 
+void ParameterStore::set_buffer(uint32_t b, const at::Tensor& value) {
+  at::Tensor next = at::empty(buffers_[b].sizes(), buffers_[b].options());
+  next.copy_(value.detach());
+  buffers_[b] = std::move(next);
+}
+
 void ParameterStore::keep_buffers() {
   kept_buffers_.resize(buffers_.size());
   for (size_t i = 0; i < buffers_.size(); ++i) {
-    const ModelBuffer& buffer = graph_.buffers[i];
-    if (buffer.kind != TENON_BUFFER_STATE || buffer.model != 0 || buffer.is_real) {
-      continue;
-    }
-    if (kept_buffers_[i].defined()) {
-      kept_buffers_[i].copy_(buffers_[i]);
-    } else {
-      kept_buffers_[i] = buffers_[i].clone();
+    if (is_state(static_cast<uint32_t>(i))) {
+      kept_buffers_[i] = buffers_[i];  // a step replaces it, and does not write into it
     }
   }
 }
@@ -279,9 +280,16 @@ void ParameterStore::keep_buffers() {
 void ParameterStore::restore_buffers(const at::Tensor& is_wanted) {
   for (size_t i = 0; i < kept_buffers_.size(); ++i) {
     if (kept_buffers_[i].defined()) {
-      buffers_[i].copy_(is_wanted.defined()
-                            ? at::where(is_wanted.eq(1), kept_buffers_[i], buffers_[i])
-                            : kept_buffers_[i]);
+      buffers_[i] = is_wanted.defined() ? at::where(is_wanted.eq(1), kept_buffers_[i], buffers_[i])
+                                        : kept_buffers_[i];
+    }
+  }
+}
+
+void ParameterStore::swap_kept_buffers() {
+  for (size_t i = 0; i < kept_buffers_.size(); ++i) {
+    if (kept_buffers_[i].defined()) {
+      std::swap(buffers_[i], kept_buffers_[i]);
     }
   }
 }

@@ -9,6 +9,8 @@
 // Threads: owned and driven by the train thread.
 #pragma once
 
+#include <tenon/model.h>
+
 #include "host/model/graph.hpp"
 #include "host/tensor/flat_group.hpp"
 #include "host/tensor/state/state_tree.hpp"
@@ -71,11 +73,20 @@ class ParameterStore final : public Stateful {
 
   at::Tensor& buffer(uint32_t b) { return buffers_[b]; }
   std::vector<at::Tensor>& buffers() { return buffers_; }
-  // `keep_buffers` copies the buffers that a forward may change, before a step. `restore_buffers`
-  // restores them, as before the step, if `is_wanted` is undefined or 1.
+  // Gives a buffer a new value, in new memory. A backward that reads the old value still sees it.
+  void set_buffer(uint32_t b, const at::Tensor& value);
+  // True if training changes the buffer, and ranks must therefore agree on it.
+  bool is_state(uint32_t b) const {
+    const ModelBuffer& buffer = graph_.buffers[b];
+    return buffer.kind == TENON_BUFFER_STATE && buffer.model == 0 && !buffer.is_real;
+  }
+  // `keep_buffers` remembers the buffers that a step may change. `restore_buffers` restores them,
+  // as before the step, if `is_wanted` is undefined or 1.
   // Shapes  is_wanted [] f32 on the store's device
   void keep_buffers();
   void restore_buffers(const at::Tensor& is_wanted = {});
+  // Exchanges the buffers for those that were kept.
+  void swap_kept_buffers();
 
   // Returns a hash of the trained model: parameters, and the buffers that training changes. 16
   // hexadecimal digits, the same for any number of ranks. `whole_of` returns the unsharded stored
@@ -139,6 +150,18 @@ class ParameterStore final : public Stateful {
   std::vector<at::Tensor> leaves_;  // by parameter
   std::vector<at::Tensor> buffers_;
   std::vector<at::Tensor> kept_buffers_;  // by buffer; undefined if it never changes
+};
+
+// While it exists, the store has the buffers of before the step.
+class EarlierBuffers {
+ public:
+  explicit EarlierBuffers(ParameterStore& store) : store_(store) { store_.swap_kept_buffers(); }
+  EarlierBuffers(const EarlierBuffers&) = delete;
+  EarlierBuffers& operator=(const EarlierBuffers&) = delete;
+  ~EarlierBuffers() { store_.swap_kept_buffers(); }
+
+ private:
+  ParameterStore& store_;
 };
 
 // Blocks and values that gradients flow through: values made of table rows, blocks that have

@@ -173,17 +173,53 @@ void ShardedParameters::synchronise_buffers() {
   if (groups_.all->size() == 1) {
     return;
   }
-  std::vector<std::unique_ptr<Work>> works;
-  for (size_t b = 0; b < store_.buffers().size(); ++b) {
-    const ModelBuffer& buffer = store_.graph().buffers[b];
-    if (buffer.kind == TENON_BUFFER_STATE && !buffer.is_real && store_.buffer(b).numel() > 0) {
-      at::Tensor bytes = as_bytes(store_.buffer(b));
-      works.push_back(
-          groups_.all->broadcast(bytes, 0, "buffer '" + store_.graph().buffers[b].name + "'"));
+  std::vector<uint32_t> sent;
+  std::vector<at::Tensor> bytes;
+  for (const auto b : c10::irange(static_cast<uint32_t>(store_.buffers().size()))) {
+    if (store_.is_state(b) && store_.buffer(b).numel() > 0) {
+      sent.push_back(b);
+      bytes.push_back(as_bytes(store_.buffer(b).contiguous()));
     }
   }
-  for (const auto& work : works) {
-    work->wait();
+  if (sent.empty()) {
+    return;
+  }
+  at::Tensor all = at::cat(bytes);
+  groups_.all->broadcast(all, 0, "buffers of the model")->wait();
+  int64_t begin = 0;
+  for (size_t i = 0; i < sent.size(); ++i) {
+    const at::Tensor& buffer = store_.buffer(sent[i]);
+    const int64_t size = bytes[i].numel();
+    // A slice may start at any byte, and a view in another dtype may not.
+    const at::Tensor own = all.narrow(0, begin, size).clone();
+    store_.set_buffer(sent[i], own.view(buffer.scalar_type()).view(buffer.sizes()));
+    begin += size;
+  }
+}
+
+void ShardedParameters::sum_over_ranks(std::vector<at::Tensor>& tensors, const char* what) {
+  if (groups_.all->size() == 1) {
+    return;
+  }
+  std::map<at::ScalarType, std::vector<at::Tensor*>> by_dtype;
+  for (at::Tensor& tensor : tensors) {
+    by_dtype[tensor.scalar_type()].push_back(&tensor);
+  }
+  for (auto& [dtype, members] : by_dtype) {
+    std::vector<at::Tensor> flat;
+    for (const at::Tensor* const tensor : members) {
+      flat.push_back(tensor->reshape({-1}));
+    }
+    at::Tensor all = at::cat(flat);
+    if (all.numel() == 0) {
+      continue;
+    }
+    groups_.all->all_reduce(all, what)->wait();
+    int64_t begin = 0;
+    for (at::Tensor* const tensor : members) {
+      tensor->copy_(all.narrow(0, begin, tensor->numel()).view(tensor->sizes()));
+      begin += tensor->numel();
+    }
   }
 }
 

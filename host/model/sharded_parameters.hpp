@@ -70,8 +70,10 @@ class ShardedParameters {
   // ranks. Call it once, after initialization.
   // Errors   distributed.failed, as for all functions below
   void synchronise();
-  // Broadcasts the state buffers of rank 0 to all ranks. Call it before each step.
+  // Gives all ranks the state buffers of rank 0, in one broadcast. Call it at the end of each step.
   void synchronise_buffers();
+  // Adds up tensors over all ranks, in place: one all-reduce for each dtype.
+  void sum_over_ranks(std::vector<at::Tensor>& tensors, const char* what);
 
   void begin_forward(bool is_train);
   void before_forward(uint32_t block);

@@ -32,7 +32,6 @@ void ParameterUpdate::begin_step() {
     freed_->begin_step();
   }
   if (has_state_buffers_) {
-    parts_.flow.synchronise_buffers();
     parts_.parameters.keep_buffers();
   }
 }

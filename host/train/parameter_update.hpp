@@ -53,7 +53,7 @@ class ParameterUpdate {
   ParameterUpdate(const ParameterUpdate&) = delete;
   ParameterUpdate& operator=(const ParameterUpdate&) = delete;
 
-  // Called before the first forward of a step. Copies the buffers, so that a skipped update can
+  // Called before the first forward of a step. Keeps the buffers, so that a skipped update can
   // restore them.
   void begin_step();
   // Fires before_optimizer_step and after_optimizer_step. Multiplies all gradients by `scale`, if

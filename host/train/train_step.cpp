@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/train/train_step.hpp"
 
+#include "host/tensor/trace_span.hpp"
 #include "host/train/non_finite_origin.hpp"
 
 #include <ATen/Functions.h>
@@ -44,6 +45,10 @@ void TrainStep::run_microbatches(std::vector<Microbatch>& microbatches,
   if (parts_.counts_ahead && microbatches.size() > 1) {
     count(microbatches);
   }
+  parts_.model.sums().clear();
+  if (microbatches.size() > 1) {
+    count_loads(microbatches);
+  }
   for (size_t i = 0; i < microbatches.size(); ++i) {
     events.place().microbatch = i;
     step.batch = &microbatches[i].batch;
@@ -74,6 +79,10 @@ void TrainStep::run_microbatch(std::vector<Microbatch>& microbatches, size_t i) 
   Microbatch& microbatch = microbatches[i];
   const CallPlace at = place(i);
   forward_pass_.run_model(microbatch.batch, at);
+  if (microbatches.size() == 1 && parts_.model.sums().has_balances()) {
+    parts_.model.add_loads();
+    sum_loads();
+  }
   if (i == 0) {
     sync_totals(microbatches);
     if (parts_.counts_ahead) {
@@ -106,8 +115,9 @@ void TrainStep::run_losses(Microbatch& microbatch, const CallPlace& place) {
     return;
   }
   for (const AuxLoss& aux : parts_.model.aux_losses()) {
-    if (check.check_metric(aux.sum, aux.count) || counts_anyway) {
-      parts_.metrics.add_tensor("aux/" + aux.name, aux.sum, aux.count);
+    const auto [sum, count] = parts_.model.sum_and_count(aux);
+    if (check.check_metric(sum, count) || counts_anyway) {
+      parts_.metrics.add_tensor("aux/" + aux.name, sum, count);
     }
   }
 }
@@ -138,14 +148,40 @@ void TrainStep::update(const std::vector<Microbatch>& microbatches, bool is_want
       late_scale_,
       [&] { return find_origin(microbatches); },
       [&] {
-        if (check.is_skipped()) {  // means exclude skipped steps
+        if (check.is_skipped()) {  // means exclude skipped steps; buffers are restored
           return;
         }
+        end_buffers();
         parts_.log.add_losses(microbatches, check.bad_losses());
         if (parts_.update.train.clip_grad_norm.has_value()) {
           check.record_norm(parts_.metrics);
         }
       });
+}
+
+// ---- sums over the step, and buffers ----
+
+// Loads of a step must be known before its first backward, so its forwards run once more.
+void TrainStep::count_loads(const std::vector<Microbatch>& microbatches) {
+  if (!parts_.model.sums().has_balances()) {
+    return;
+  }
+  const TraceSpan span("count loads of experts");
+  for (size_t i = 0; i < microbatches.size(); ++i) {
+    parts_.model.count_loads(microbatches[i].batch, place(i));
+  }
+  sum_loads();
+}
+
+void TrainStep::sum_loads() {
+  parts_.update.flow.sum_over_ranks(parts_.model.sums().load_sums(), "loads of experts");
+}
+
+// After a step, all ranks have the same buffers.
+void TrainStep::end_buffers() {
+  const TraceSpan span("end buffers");
+  parts_.model.end_step(&parts_.update.flow);
+  parts_.update.flow.synchronise_buffers();
 }
 
 // ---- counting and normalizing ----
@@ -174,13 +210,16 @@ void TrainStep::start_agreement(const std::vector<Microbatch>& microbatches) {
     totals_.samples += microbatch.batch.dataset_samples();
     totals_.tokens += microbatch.batch.tokens;
     totals_.num_parts += microbatch.batch.samples > 0 ? 1 : 0;
+    totals_.rows += static_cast<double>(microbatch.batch.samples);
   }
   if (is_alone()) {
     parts_.votes.start();
     return;
   }
-  std::vector<double> numbers = {
-      static_cast<double>(totals_.samples), static_cast<double>(totals_.tokens), totals_.num_parts};
+  std::vector<double> numbers = {static_cast<double>(totals_.samples),
+                                 static_cast<double>(totals_.tokens),
+                                 totals_.num_parts,
+                                 totals_.rows};
   for (size_t l = 0; parts_.counts_ahead && l < parts_.losses.size(); ++l) {
     numbers.push_back(own_total(microbatches, l).item<double>());
   }
@@ -199,13 +238,14 @@ void TrainStep::sync_totals(const std::vector<Microbatch>& microbatches) {
   totals_.samples = static_cast<int64_t>(sums[0]);
   totals_.tokens = static_cast<int64_t>(sums[1]);
   totals_.num_parts = sums[2];
-  for (const double count : sums.subspan(3)) {
+  totals_.rows = sums[3];
+  for (const double count : sums.subspan(4)) {
     totals_.counts.push_back(at::full({}, count, one_.options()));  // a copy would wait
   }
 }
 
-// "items": each sum is divided by the number of items of the whole step. "microbatch": each
-// microbatch has the same weight.
+// "items": each sum is divided by the number of items of the whole step, and auxiliary losses weigh
+// by samples. "microbatch": each microbatch has the same weight.
 void TrainStep::seed(std::vector<Microbatch>& microbatches) {
   const LossSet& losses = parts_.losses;
   for (size_t l = 0; l < losses.size(); ++l) {
@@ -217,7 +257,9 @@ void TrainStep::seed(std::vector<Microbatch>& microbatches) {
     }
   }
   for (Microbatch& microbatch : microbatches) {
-    microbatch.aux_scale = 1.0 / totals_.num_parts;
+    microbatch.aux_scale = parts_.update.train.normalize == Normalize::kItems
+                               ? static_cast<double>(microbatch.batch.samples) / totals_.rows
+                               : 1.0 / totals_.num_parts;
   }
 }
 
@@ -253,8 +295,10 @@ std::optional<double> TrainStep::loss_of_all_ranks(const std::vector<Microbatch>
   return std::isfinite(loss) ? std::optional(loss) : std::nullopt;
 }
 
-// Called before the step changes parameters, so that its values can be recomputed.
+// Called before the step changes parameters, so that its values can be recomputed. Blocks read the
+// buffers of before the step, as its first microbatch did.
 NonFiniteOrigin TrainStep::find_origin(const std::vector<Microbatch>& microbatches) {
+  const EarlierBuffers earlier(parts_.update.parameters);
   std::vector<PastMicrobatch> past;
   past.reserve(microbatches.size());
   for (const Microbatch& microbatch : microbatches) {

@@ -52,6 +52,7 @@ class TrainStep {
     int64_t samples = 0;
     int64_t tokens = 0;
     double num_parts = 0;            // microbatches with samples
+    double rows = 0;                 // of all microbatches, along B
     std::vector<at::Tensor> counts;  // by loss, [] f64; empty unless losses are counted ahead
   };
 
@@ -62,6 +63,9 @@ class TrainStep {
   void start_agreement(const std::vector<Microbatch>& microbatches);
   void sync_totals(const std::vector<Microbatch>& microbatches);
   void seed(std::vector<Microbatch>& microbatches);
+  void count_loads(const std::vector<Microbatch>& microbatches);
+  void sum_loads();
+  void end_buffers();
   void run_microbatch(std::vector<Microbatch>& microbatches, size_t i);
   void run_losses(Microbatch& microbatch, const CallPlace& place);
   void run_backward(const Microbatch& microbatch, const CallPlace& place, bool ends_step);

@@ -56,6 +56,17 @@ nlohmann::json recipe_of(const std::string& model) {
   if (model == "frozen") {
     return merged(recipe_of("untied"), R"({"model": {"frozen": ["*embed*", "*layers.1.*"]}})");
   }
+  if (model == "experts") {  // balanced by biases and by losses, over tokens of a step
+    return merged(base_recipe(),
+                  R"({"train": {"steps": 20}, "model": {"type": "deepseek_v3", "options": {
+      "vocab_size": 16, "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2,
+      "num_attention_heads": 2, "max_position_embeddings": 8, "initializer_range": 0.3,
+      "q_lora_rank": 8, "kv_lora_rank": 8, "qk_nope_head_dim": 4, "qk_rope_head_dim": 4,
+      "v_head_dim": 8, "n_routed_experts": 6, "n_group": 1, "topk_group": 1,
+      "n_shared_experts": 1, "num_experts_per_tok": 2, "moe_intermediate_size": 8,
+      "first_k_dense_replace": 1, "bias_update_speed": 0.05, "router_aux_loss_coef": 0.1,
+      "router_z_loss_coef": 0.01}}})");
+  }
   return merged(base_recipe(), R"({"model": {"type": "module_lm"}})");
 }
 
@@ -118,6 +129,11 @@ const Case kCases[] = {
     {4, "untied", R"({"data": {"batch_size": 1},
                       "parallel": {"replicate": 2, "shard": 2, "reshard_after_forward": false,
                                    "unsharded": ["embed"]}})"},
+    // Loads of experts are those of a step, whatever its microbatches.
+    {1, "experts", R"({"data": {"batch_size": 2}, "train": {"recompute": "blocks"}})"},
+    {2, "experts", R"({"data": {"batch_size": 4}, "train": {"recompute": "blocks"},
+                       "parallel": {"stage": 3}})"},
+    {4, "experts", R"({"data": {"batch_size": 1}, "parallel": {"shard": 1, "replicate": -1}})"},
 };
 
 }  // namespace

@@ -19,7 +19,9 @@ namespace tenon {
 inline ComponentInstance made_instance(const char* kind,
                                        const char* interface_id,
                                        const void* table,
-                                       void* self) {
+                                       void* self,
+                                       const void* (*extension)(void* self,
+                                                                const char* id) = nullptr) {
   struct Made {
     tenon_component descriptor{};
     LoadedPlugin plugin{{"org.tenon.test", "0.0.1", "test.so"}, {}};
@@ -41,6 +43,7 @@ inline ComponentInstance made_instance(const char* kind,
     return nullptr;
   };
   made->descriptor.destroy = [](void*) {};
+  made->descriptor.get_extension = extension;
   made->component = {.plugin = &made->plugin,
                      .descriptor = &made->descriptor,
                      .kind = kind,

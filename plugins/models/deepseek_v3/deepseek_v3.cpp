@@ -72,7 +72,7 @@ class DeepseekV3 final : public tenon::Decoder<DeepseekV3> {
         .doc("factor of the weights of chosen experts");
     b.field("bias_update_speed", &Options::bias_update_speed)
         .min(0)
-        .doc("change of an expert's bias in a training forward, toward an equal load; 0: none");
+        .doc("change of an expert's bias after a step, toward an equal load; 0: none");
   }
 
   static tenon::DecoderSpec spec(const Options& o) {

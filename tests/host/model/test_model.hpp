@@ -3,12 +3,14 @@
 // A model of functions, written in a test.
 #pragma once
 
+#include <tenon/draft/step_sums.h>
 #include <tenon/model.h>
 
 #include "host/tensor/handle.hpp"
 
 #include <ATen/core/Tensor.h>
 
+#include <cstring>
 #include <functional>
 #include <map>
 #include <string>
@@ -25,6 +27,13 @@ struct TestBlock {
   uint32_t flags = 0;
   std::function<Tensors(const Tensors& inputs, const Tensors& parameters, tenon_forward_args* args)>
       forward;
+  std::vector<uint32_t> buffers = {};
+};
+
+struct TestBuffer {
+  std::vector<int64_t> shape;
+  uint32_t dtype = TENON_F64;
+  uint32_t kind = TENON_BUFFER_STATE;
 };
 
 // A model of functions; values 0.. are its inputs, then whatever blocks make.
@@ -40,6 +49,11 @@ struct TestModel {
   std::function<void(const tenon_backward_args*)> backward;
   Tensors leaves;  // of materialized blocks
   std::string parameter_tie;
+  std::vector<TestBuffer> buffers;  // zeros at first
+  std::vector<uint32_t> summed_buffers;
+  std::vector<uint32_t> balance_blocks;
+  std::vector<int64_t> balance_experts;  // by balance loss
+  std::function<void(tenon_end_step_args*)> end_step;
   std::vector<uint32_t> parameter_flags;  // by parameter; 0 where it is shorter
   std::vector<uint32_t> value_flags;      // by value; 0 where it is shorter
   std::vector<std::string> units;         // by block; none where it is shorter or ""
@@ -93,6 +107,18 @@ struct TestModel {
         return status;
       }
     }
+    for (size_t i = 0; i < model.buffers.size(); ++i) {
+      const std::string name = "b" + std::to_string(i);
+      const tenon_buffer_spec spec{sizeof(tenon_buffer_spec),
+                                   name.c_str(),
+                                   model.buffers[i].shape.data(),
+                                   model.buffers[i].shape.size(),
+                                   model.buffers[i].dtype,
+                                   model.buffers[i].kind};
+      if (tenon_status* status = b->add_buffer(b, &spec, &index)) {
+        return status;
+      }
+    }
     for (size_t k = 0; k < model.blocks.size(); ++k) {
       const std::string name = "block" + std::to_string(k);
       const TestBlock& block = model.blocks[k];
@@ -106,6 +132,8 @@ struct TestModel {
       spec.num_outputs = block.outputs.size();
       spec.parameters = block.parameters.data();
       spec.num_parameters = block.parameters.size();
+      spec.buffers = block.buffers.data();
+      spec.num_buffers = block.buffers.size();
       spec.unit =
           k < model.units.size() && !model.units[k].empty() ? model.units[k].c_str() : nullptr;
       if (tenon_status* status = b->add_block(b, &spec, &index)) {
@@ -141,11 +169,46 @@ struct TestModel {
     return nullptr;
   }
 
+  static tenon_status* fill_buffer(void*, const tenon_exec*, const tenon_fill_buffer_args*) {
+    return nullptr;
+  }
+
+  static tenon_status* describe_sums(void* self, tenon_step_sums_info* out) {
+    const auto& model = *static_cast<TestModel*>(self);
+    out->buffers_ref = model.summed_buffers.data();
+    out->num_buffers = model.summed_buffers.size();
+    out->balance_blocks_ref = model.balance_blocks.data();
+    out->balance_experts_ref = model.balance_experts.data();
+    out->num_balances = model.balance_experts.size();
+    return nullptr;
+  }
+
+  static tenon_status* call_end_step(void* self, const tenon_exec*, tenon_end_step_args* args) {
+    const auto& model = *static_cast<TestModel*>(self);
+    if (model.end_step) {
+      model.end_step(args);
+    }
+    return nullptr;
+  }
+
+  // For made_instance.
+  static const void* extension(void* self, const char* id) {
+    const auto& model = *static_cast<TestModel*>(self);
+    static const tenon_step_sums sums = {sizeof(tenon_step_sums), &describe_sums, &call_end_step};
+    const bool has_sums = !model.summed_buffers.empty() || !model.balance_experts.empty();
+    return has_sums && std::strcmp(id, TENON_STEP_SUMS_ID) == 0 ? &sums : nullptr;
+  }
+
   const tenon_model* table() {
     static const tenon_model plain = {
-        sizeof(tenon_model), &describe, &forward, nullptr, &materialize, nullptr, nullptr};
-    static const tenon_model by_hand = {
-        sizeof(tenon_model), &describe, &forward, &backward_of, &materialize, nullptr, nullptr};
+        sizeof(tenon_model), &describe, &forward, nullptr, &materialize, &fill_buffer, nullptr};
+    static const tenon_model by_hand = {sizeof(tenon_model),
+                                        &describe,
+                                        &forward,
+                                        &backward_of,
+                                        &materialize,
+                                        &fill_buffer,
+                                        nullptr};
     return backward ? &by_hand : &plain;
   }
 };

@@ -175,7 +175,11 @@ class DecoderModel : public GeneratingModel, public WeightsLayout {
 
   const void* extension(const char* id) override {
     const void* const layout = WeightsLayoutCalls<DecoderModel>::find(id);
-    return layout != nullptr ? layout : GenerationCalls<DecoderModel>::find(id);
+    if (layout != nullptr) {
+      return layout;
+    }
+    const void* const generation = GenerationCalls<DecoderModel>::find(id);
+    return generation != nullptr ? generation : GeneratingModel::extension(id);
   }
   GenerationInfo generation_info() override {
     GenerationInfo info;
@@ -328,14 +332,12 @@ class DecoderModel : public GeneratingModel, public WeightsLayout {
                     : std::vector<ParameterId>());
     const ValueId next = g.value("hidden." + std::to_string(i + 1), axes);
     buffers.clear();
+    std::vector<int64_t> balances;
     uint32_t flags = TENON_BLOCK_TOKENWISE;
     if (layer.feed_forward.experts.has_value()) {
       const DecoderExperts& e = *layer.feed_forward.experts;
       if (e.balance_loss > 0.0 || e.z_loss > 0.0) {
         flags = 0;  // the losses are over all tokens
-      }
-      if (e.moves_bias()) {
-        flags = TENON_BLOCK_NO_RECOMPUTE;  // the second forward would see the moved bias
       }
       if (e.bias_step.has_value()) {
         const std::string name = s.names.layers + std::to_string(i) + "." + s.names.router_bias;
@@ -343,16 +345,29 @@ class DecoderModel : public GeneratingModel, public WeightsLayout {
             g.state(name, {e.num_experts}, TENON_F32, [](at::Tensor& bias) { bias.zero_(); }));
         p.place_buffer(name);
       }
+      if (e.moves_bias()) {
+        buffers.push_back(g.step_sum(unit + ".expert_loads", {e.num_experts}, TENON_I64));
+      }
+      if (e.balance_loss > 0.0) {
+        balances = {e.num_experts};
+      }
     }
-    g.block(unit + ".feed_forward",
-            is_parallel ? std::vector<ValueId>{attended, x} : std::vector<ValueId>{attended},
-            {next},
-            p.take(),
-            [this, i](const BlockCall& b) { return run_feed_forward(b, spec_, i); })
-        .step(0, [this, i](const GenerationCall& c) { return run_feed_forward(c, spec_, i); })
+    auto block =
+        g.block(unit + ".feed_forward",
+                is_parallel ? std::vector<ValueId>{attended, x} : std::vector<ValueId>{attended},
+                {next},
+                p.take(),
+                [this, i](const BlockCall& b) { return run_feed_forward(b, spec_, i); });
+    block.step(0, [this, i](const GenerationCall& c) { return run_feed_forward(c, spec_, i); })
         .buffers(buffers)
         .unit(unit)
-        .flags(flags);
+        .flags(flags)
+        .balance_losses(balances);
+    if (layer.feed_forward.experts.has_value() && layer.feed_forward.experts->moves_bias()) {
+      block.end_step([this, i](const EndStepCall& c) {
+        move_expert_bias(c, *spec_.layers[i].feed_forward.experts);
+      });
+    }
     blocks_.push_back({Role::kFeedForward, i});
     return next;
   }

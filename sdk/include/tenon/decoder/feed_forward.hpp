@@ -118,13 +118,10 @@ inline Routing route(const DecoderExperts& e,
 
 namespace internal {
 
-/* Number of tokens of each expert, in `like`'s dtype. */
-inline at::Tensor expert_loads(const at::Tensor& experts_Nk,
-                               int64_t num_experts,
-                               at::ScalarType t) {
+/* Number of tokens of each expert, [X] i64. */
+inline at::Tensor expert_loads(const at::Tensor& experts_Nk, int64_t num_experts) {
   const at::Tensor flat = experts_Nk.reshape({-1});
-  const auto options = experts_Nk.options().dtype(t);
-  return at::zeros({num_experts}, options).scatter_add(0, flat, at::ones(flat.sizes(), options));
+  return at::zeros({num_experts}, flat.options()).scatter_add(0, flat, at::ones_like(flat));
 }
 
 inline void add_router_losses(const BlockCall& b,
@@ -132,24 +129,23 @@ inline void add_router_losses(const BlockCall& b,
                               size_t layer,
                               const at::Tensor& logits_NX,
                               const at::Tensor& scores_NX,
-                              const at::Tensor& experts_Nk) {
+                              const at::Tensor& loads_X) {
   const DecoderExperts& e = *s.layers[layer].feed_forward.experts;
   double num_layers = 0;
   for (const DecoderLayer& l : s.layers) {
     num_layers += l.feed_forward.experts.has_value() ? 1 : 0;
   }
   const std::string name = "layers." + std::to_string(layer);
-  const auto N = static_cast<double>(logits_NX.size(0));
-  const at::Tensor count = at::full({}, N, logits_NX.options().requires_grad(false));
+  const int64_t N = logits_NX.size(0);
   if (e.balance_loss > 0.0) {
     const at::Tensor shares =
         e.scores == RouterScores::kSigmoid ? scores_NX / scores_NX.sum(-1, true) : scores_NX;
-    const at::Tensor loads = expert_loads(experts_Nk, e.num_experts, shares.scalar_type());
-    const at::Tensor sum = (shares.sum(0) * loads).sum() * (static_cast<double>(e.num_experts) / N);
-    b.add_loss((name + ".balance").c_str(), sum, count, e.balance_loss / num_layers);
+    const double weight = e.balance_loss / num_layers;
+    b.add_balance_loss((name + ".balance").c_str(), shares.sum(0), loads_X, N, weight);
   }
   if (e.z_loss > 0.0) {
     const at::Tensor sum = at::logsumexp(logits_NX, {-1}).square().sum();
+    const at::Tensor count = at::full({}, N, sum.options().requires_grad(false));
     b.add_loss((name + ".router_z").c_str(), sum, count, e.z_loss / num_layers);
   }
 }
@@ -173,12 +169,17 @@ at::Tensor run_experts(const Call& b,
       has_bias ? scores_NX + b.buffer(0).to(scores_NX.scalar_type()) : scores_NX;
   const Routing r = route(e, scores_NX, choice_NX);
   if constexpr (std::is_same_v<Call, BlockCall>) {
-    if (e.moves_bias() && b.is_train()) {
+    at::Tensor loads_X;
+    if (b.is_train() && (e.moves_bias() || e.balance_loss > 0.0)) {
       const at::NoGradGuard no_grad;
-      const at::Tensor loads = expert_loads(r.experts_Nk, e.num_experts, at::kFloat);
-      b.set_next_buffer(0, b.buffer(0) + at::sign(loads.mean() - loads) * *e.bias_step);
+      loads_X = expert_loads(r.experts_Nk, e.num_experts);
     }
-    add_router_losses(b, s, layer, logits_NX, scores_NX, r.experts_Nk);
+    if (e.moves_bias() && b.is_train()) {
+      b.set_next_buffer(1, loads_X);
+    }
+    if (b.is_train()) {
+      add_router_losses(b, s, layer, logits_NX, scores_NX, loads_X);
+    }
   }
   const at::Tensor& gate = p.take();
   const at::Tensor& up = p.take();
@@ -194,6 +195,16 @@ at::Tensor run_experts(const Call& b,
 }
 
 }  // namespace internal
+
+/* Moves the bias of each expert toward an equal load, by the loads of a step. Buffers: the bias
+ * [X], the loads [X].
+ *
+ * Source   Wang et al., Auxiliary-Loss-Free Load Balancing (2024), algorithm 1 */
+inline void move_expert_bias(const EndStepCall& b, const DecoderExperts& e) {
+  const at::Tensor& loads = b.buffer(1);
+  const at::Tensor direction = at::sign(loads.sum() - loads * e.num_experts);
+  b.set_next_buffer(0, b.buffer(0) + direction.to(b.buffer(0).scalar_type()) * *e.bias_step);
+}
 
 /* Runs the block: h to h + g(norm(h)); in a parallel layer, h and x to h + g(norm(x)). `Call` is a
  * BlockCall, or a GenerationCall, for which auxiliary losses and dropout are off.

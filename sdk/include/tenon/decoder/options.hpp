@@ -299,7 +299,9 @@ void bind_router(OptionBinder<O>& b) {
       b, "num_experts_per_tok", &O::num_experts_per_tok, "number of chosen experts of a token");
   b.field("router_aux_loss_coef", &O::router_aux_loss_coef)
       .min(0)
-      .doc("weight of the loss that balances experts, the mean over layers; 0: none");
+      .doc(
+          "weight of the loss that balances the experts of a step, the mean over layers; 0: none. "
+          "Several microbatches run forward twice");
   b.field("router_z_loss_coef", &O::router_z_loss_coef)
       .min(0)
       .doc("weight of the loss that keeps router logits small, the mean over layers; 0: none");

@@ -94,7 +94,8 @@ struct DecoderExperts {
   int64_t num_groups = 1;
   int64_t chosen_groups = 1;
   /* Set: experts are chosen by score + bias. A training step moves the bias of an expert by this
-   * much toward an equal load. Source: Wang et al., Auxiliary-Loss-Free Load Balancing (2024) */
+   * much toward an equal load of the step. Source: Wang et al., Auxiliary-Loss-Free Load Balancing
+   * (2024) */
   std::optional<double> bias_step = std::nullopt;
   bool moves_bias() const { return bias_step.value_or(0.0) > 0.0; }
   /* Weights of auxiliary losses, spread over the layers with experts; 0: none.

@@ -16,7 +16,11 @@
 
 #include <tenon/cpp/model.hpp>
 #include <tenon/cpp/namespace.hpp>
+#include <tenon/cpp/step_sums.hpp>
 #include <tenon/torch/tensor.hpp>
+
+#include <ATen/ops/cat.h>
+#include <ATen/ops/full.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -75,6 +79,21 @@ class BlockCall {
                 const at::Tensor& count,
                 double weight) const {
     exec_->host().check(args_->add_loss(args_, name, borrow(sum), borrow(count), weight));
+  }
+  /* Adds a balance loss over the experts of a step, which `balance_losses` of the block declares:
+   * weight * X * sum_i f_i P_i (draft/step_sums.h). The gradient flows through `shares`.
+   *
+   * Shapes   shares [X]: the sum of each expert's probability over tokens; loads [X]: the number of
+   *          tokens of each expert
+   * Errors   TENON_INVALID for other shapes
+   * Owner    the host takes references; `name` is copied */
+  void add_balance_loss(const char* name,
+                        const at::Tensor& shares_X,
+                        const at::Tensor& loads_X,
+                        int64_t tokens,
+                        double weight) const {
+    const at::Tensor loads = loads_X.detach().to(at::kLong);
+    add_loss(name, shares_X, at::cat({loads, at::full({1}, tokens, loads.options())}), weight);
   }
 
  private:
@@ -146,6 +165,33 @@ class BlockGradients {
   const tenon_backward_args* args_;
 };
 
+/* The end of a step for one block with summed buffers.
+ *
+ * Errors   TENON_INVALID for an index out of range
+ * Threads  those of `end_step`, and only during it
+ * Owner    borrowed until the call returns */
+class EndStepCall {
+ public:
+  EndStepCall(const Exec& exec, tenon_end_step_args& args) : exec_(&exec), args_(&args) {}
+
+  const Exec& exec() const { return *exec_; }
+  /* Buffer i of the block: the sum of the step for a step_sum, otherwise the value. */
+  const at::Tensor& buffer(size_t i) const {
+    TENON_CHECK(i < args_->num_buffers, "the block has ", args_->num_buffers, " buffers");
+    return unwrap(args_->buffers[i]);
+  }
+  /* Sets the value of a TENON_BUFFER_STATE buffer after the step. */
+  void set_next_buffer(size_t i, const at::Tensor& value) const {
+    TENON_CHECK(i < args_->num_buffers, "the block has ", args_->num_buffers, " buffers");
+    exec_->host().tensors().release(args_->next_buffers_own[i]);
+    args_->next_buffers_own[i] = wrap(exec_->host(), value);
+  }
+
+ private:
+  const Exec* exec_;
+  tenon_end_step_args* args_;
+};
+
 /* Stores the outputs of a block in the arguments of its forward.
  *
  * Errors   TENON_INVALID for a wrong number of outputs or an undefined output */
@@ -169,6 +215,7 @@ inline void hand_over(const Exec& exec,
 using BlockForward = std::function<std::vector<at::Tensor>(const BlockCall&)>;
 using BlockBackward = std::function<void(const BlockGradients&)>;
 using BufferFill = std::function<void(at::Tensor&)>;
+using BlockEndStep = std::function<void(const EndStepCall&)>;
 /* A step of generation; see generation.hpp. */
 class GenerationCall;
 using BlockStep = std::function<std::vector<at::Tensor>(const GenerationCall&)>;
@@ -227,6 +274,23 @@ class TorchGraph {
                  BufferFill fill) {
     return add_buffer(name, shape, dtype, TENON_BUFFER_STATE, std::move(fill));
   }
+  /* Declares a state buffer whose increments are summed over the microbatches and ranks of a step,
+   * such as a count of samples. A forward reads the value before the step. */
+  BufferId summed_state(const std::string& name,
+                        const std::vector<int64_t>& shape,
+                        uint32_t dtype,
+                        BufferFill fill) {
+    const BufferId id = state(name, shape, dtype, std::move(fill));
+    sums_.buffers.push_back(id.index);
+    return id;
+  }
+  /* Declares a sum over the microbatches and ranks of a step. Each training forward returns what to
+   * add (`set_next_buffer`); `end_step` of the block reads the sum. It is not saved. */
+  BufferId step_sum(const std::string& name, const std::vector<int64_t>& shape, uint32_t dtype) {
+    const BufferId id = constant(name, shape, dtype, [](at::Tensor& zeros) { zeros.zero_(); });
+    sums_.buffers.push_back(id.index);
+    return id;
+  }
 
   /* Adds properties to a block. It is valid until the next block is added. */
   class BlockHandle {
@@ -265,6 +329,18 @@ class TorchGraph {
       }
       return *this;
     }
+    /* Sets what follows from summed buffers of the block at the end of a step: `function` takes a
+     * `const EndStepCall&`. */
+    BlockHandle& end_step(BlockEndStep function) {
+      graph_->blocks_[block_].end_step = std::move(function);
+      return *this;
+    }
+    /* Declares the balance losses of the block, in the order of `add_balance_loss`: the number of
+     * experts of each. */
+    BlockHandle& balance_losses(std::vector<int64_t> num_experts) {
+      graph_->blocks_[block_].balances = std::move(num_experts);
+      return *this;
+    }
     /* Sets a hand-written gradient: autograd does not record the forward. */
     BlockHandle& backward(BlockBackward function) {
       graph_->blocks_[block_].spec.flags |= TENON_BLOCK_HAND_WRITTEN;
@@ -290,7 +366,9 @@ class TorchGraph {
                 {},
                 {},
                 {},
-                0};
+                0,
+                {},
+                {}};
     if constexpr (std::is_convertible_v<std::invoke_result_t<Forward, const BlockCall&>,
                                         at::Tensor>) {
       block.forward = [forward = std::move(forward)](const BlockCall& call) {
@@ -312,6 +390,8 @@ class TorchGraph {
     BlockBackward backward;
     BlockStep step;
     size_t num_caches;
+    BlockEndStep end_step;
+    std::vector<int64_t> balances;  // experts of each balance loss
   };
 
   BufferId add_buffer(const std::string& name,
@@ -330,6 +410,7 @@ class TorchGraph {
   Graph* graph_;
   std::vector<Block> blocks_;
   std::vector<BufferFill> fills_;
+  StepSumsInfo sums_;
 };
 
 /* A model of functional blocks.
@@ -353,10 +434,15 @@ class TorchModel : public Model {
         if (by_index.size() <= index) {
           by_index.resize(index + 1);
         }
+        for (const int64_t experts : block.balances) {
+          torch_graph.sums_.balance_blocks.push_back(index);
+          torch_graph.sums_.balance_experts.push_back(experts);
+        }
         by_index[index] = std::move(block);
       }
       blocks_ = std::move(by_index);
       fills_ = std::move(torch_graph.fills_);
+      sums_ = std::move(torch_graph.sums_);
     });
   }
   void on_forward(const Exec& exec, tenon_forward_args& args) final {
@@ -373,6 +459,17 @@ class TorchModel : public Model {
     TENON_CHECK(
         args.buffer < fills_.size() && fills_[args.buffer], "there is no buffer ", args.buffer);
     call_torch([&] { fills_[args.buffer](unwrap_mutable(args.tensor)); });
+  }
+
+  const void* extension(const char* id) override {
+    return sums_.is_empty() ? nullptr : StepSumsCalls<TorchModel>::find(id);
+  }
+  const StepSumsInfo& step_sums() const { return sums_; }
+  void on_end_step(const Exec& exec, tenon_end_step_args& args) {
+    const TorchGraph::Block& b = block(args.block);
+    if (b.end_step) {
+      call_torch([&] { b.end_step(EndStepCall(exec, args)); });
+    }
   }
 
  protected:
@@ -396,6 +493,7 @@ class TorchModel : public Model {
 
   std::vector<TorchGraph::Block> blocks_;
   std::vector<BufferFill> fills_;
+  StepSumsInfo sums_;
 };
 
 TENON_NAMESPACE_END

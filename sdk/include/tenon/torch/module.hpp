@@ -35,6 +35,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -184,6 +185,16 @@ class ModuleModel : public Model {
            (parameter.requires_grad() ? 0 : uint32_t{TENON_PARAM_FROZEN});
   }
 
+  /* Returns true for a buffer whose increments are summed over the microbatches and ranks of a
+   * step, such as a count of samples. A forward reads its value before the step. Other buffers are
+   * those of rank 0.
+   *
+   * Errors   any exception ends the run before the first step
+   * Threads  [main], during `describe` */
+  virtual bool is_summed(const std::string& /*name*/, const at::Tensor& /*buffer*/) const {
+    return false;
+  }
+
   void on_describe(Graph& graph) final {
     call_torch([&] {
       ModuleGraph modules(graph);
@@ -197,6 +208,12 @@ class ModuleModel : public Model {
                   ", which is a parameter of no block");
     });
   }
+
+  const void* extension(const char* id) override {
+    return sums_.is_empty() ? nullptr : StepSumsCalls<ModuleModel>::find(id);
+  }
+  const StepSumsInfo& step_sums() const { return sums_; }
+  void on_end_step(const Exec& /*exec*/, tenon_end_step_args& /*args*/) {}
 
   void on_materialize(const Exec& exec, const tenon_materialize_args& args) final {
     call_torch([&] {
@@ -334,15 +351,38 @@ class ModuleModel : public Model {
   Probe probe(const ModuleGraph::Factory& factory, const std::string& prefix) const {
     const KeptGenerator kept;
     Probe out{factory(), {}};
+    const std::set<const void*> wide = with_statistics(out.live->module());
     for (const auto& [name, tensor] : leaves_of(out.live->module())) {
       TENON_CHECK(tensor.is_floating_point() || !tensor.requires_grad(),
                   "parameter ",
                   prefix,
                   name,
                   " does not have a floating-point dtype");
-      out.flags.push_back(parameter_flags(prefix + name, tensor));
+      out.flags.push_back(
+          parameter_flags(prefix + name, tensor) |
+          (wide.count(tensor.unsafeGetTensorImpl()) != 0 ? uint32_t{TENON_PARAM_KEEP_FP32} : 0));
     }
     return out;
+  }
+
+  // Parameters of modules with running statistics. The statistics are fp32, and libtorch's batch
+  // norm wants both in one dtype.
+  static std::set<const void*> with_statistics(const torch::nn::Module& module) {
+    std::set<const void*> found;
+    const auto add = [&found](const torch::nn::Module& one) {
+      const auto buffers = one.named_buffers(/*recurse=*/false);
+      const at::Tensor* const mean = buffers.find("running_mean");
+      if (mean != nullptr && mean->defined()) {
+        for (const at::Tensor& parameter : one.parameters(/*recurse=*/false)) {
+          found.insert(parameter.unsafeGetTensorImpl());
+        }
+      }
+    };
+    add(module);
+    for (const auto& child : module.modules(/*include_self=*/false)) {
+      add(*child);
+    }
+    return found;
   }
 
   // Builds the module to read names and shapes, without memory for its large tensors if possible: a
@@ -376,6 +416,9 @@ class ModuleModel : public Model {
     for (const auto& [name, tensor] : buffers_of(built.live->module())) {
       block.spec.buffers.push_back(
           graph.buffer(prefix + name, tensor.sizes().vec(), dtype_of(tensor), TENON_BUFFER_STATE));
+      if (is_summed(prefix + name, tensor)) {
+        sums_.buffers.push_back(block.spec.buffers.back().index);
+      }
     }
     if (block.spec.parameters.empty()) {
       block.spec.flags &= ~uint32_t{TENON_BLOCK_MATERIALIZED};
@@ -425,7 +468,13 @@ class ModuleModel : public Model {
   // the host only through set_next_buffer.
   static void put_buffers(Block& b, const BlockCall& call) {
     for (size_t i = 0; i < b.buffers.size(); ++i) {
-      b.buffers[i].second.set_data(call.buffer(i).detach().clone());
+      const at::Tensor value = call.buffer(i).detach().clone();
+      at::Tensor& own = b.buffers[i].second;
+      if (value.is_meta() != own.is_meta()) {  // a plan runs the block without memory
+        own.unsafeGetTensorImpl()->shallow_copy_from(value.getIntrusivePtr());
+      } else {
+        own.set_data(value);
+      }
     }
   }
 
@@ -436,7 +485,8 @@ class ModuleModel : public Model {
 
   std::vector<Block> blocks_;
   std::vector<FirstBuffer> buffers_;  // by index
-  at::Tensor described_with_;         // torch's generator; undefined if nothing is deferred
+  StepSumsInfo sums_;
+  at::Tensor described_with_;  // torch's generator; undefined if nothing is deferred
 };
 
 TENON_NAMESPACE_END

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The part of BlockRunner that ends a training step.
+#include <tenon/model.h>
+
+#include "host/model/block_call.hpp"
+#include "host/model/block_runner.hpp"
+#include "host/model/sharded_parameters.hpp"
+#include "host/plugin/own_handles.hpp"
+
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <iterator>
+#include <vector>
+
+namespace tenon {
+
+void BlockRunner::end_step(ShardedParameters* flow) {
+  if (sums_.is_empty()) {
+    return;
+  }
+  const at::AutoGradMode no_grad(false);
+  if (flow != nullptr) {
+    flow->sum_over_ranks(sums_.buffer_sums(), "sums of buffers");
+  }
+  sums_.apply();
+  for (uint32_t b = 0; b < graph_.blocks.size() && sums_.proxy()->has_end_step(); ++b) {
+    const ModelBlock& block = graph_.blocks[b];
+    const auto declared = block.declared_buffers();
+    if (block.model != 0 ||
+        std::ranges::none_of(declared, [this](uint32_t i) { return sums_.is_summed(i); })) {
+      continue;
+    }
+    std::vector<at::Tensor> buffers;
+    std::ranges::transform(declared, std::back_inserter(buffers), [this](uint32_t i) {
+      return sums_.at_end_of_step(i);
+    });
+    const auto handles = borrow_all(buffers);
+    OwnHandles next_handles(buffers.size());
+    tenon_end_step_args args{};
+    args.struct_size = sizeof(args);
+    args.block = block.number;
+    args.buffers = handles.data();
+    args.num_buffers = handles.size();
+    args.next_buffers_own = next_handles.data();
+    frame_of(b).set_recompute(false);
+    std::vector<at::Tensor> next;
+    try {
+      sums_.proxy()->end_step(frame_of(b).exec(), args);
+      next = next_handles.take(identity_of(b), "end_step");
+    } catch (const Error& error) {
+      throw_with_context("end of the step of block '" + block.name + "'", error);
+    }
+    for (size_t i = 0; i < next.size(); ++i) {
+      if (next[i].defined()) {
+        check_buffer(b, i, next[i]);
+        store_.set_buffer(declared[i], next[i]);
+      }
+    }
+  }
+}
+
+}  // namespace tenon
