@@ -4,6 +4,8 @@
 
 #include "host/error/error.hpp"
 
+#include <algorithm>
+#include <optional>
 #include <system_error>
 #include <utility>
 
@@ -17,6 +19,20 @@ std::string shown(const fs::path& folder) {
   std::error_code failed;
   const fs::path near = fs::proximate(folder, failed);
   return failed || near.empty() || *near.begin() == ".." ? folder.string() : near.string();
+}
+
+constexpr const char* kDefaultPlaces[] = {"../plugins", TENON_INSTALLED_PLUGINS};
+
+// The default folder, if one exists.
+std::optional<fs::path> default_folder(const fs::path& program) {
+  for (const char* const place : kDefaultPlaces) {
+    const fs::path folder = (program.parent_path() / place).lexically_normal();
+    std::error_code ignored;  // an inaccessible folder counts as missing
+    if (fs::is_directory(folder, ignored)) {
+      return folder;
+    }
+  }
+  return std::nullopt;
 }
 
 }  // namespace
@@ -35,18 +51,27 @@ std::vector<PluginFolder> choose_plugin_folders(const std::vector<std::string>& 
   if (!folders.empty()) {
     return folders;
   }
+  if (const auto folder = default_folder(program)) {
+    return {{shown(*folder), "the default"}};
+  }
   std::string looked;
-  for (const char* const place : {"../plugins", TENON_INSTALLED_PLUGINS}) {
+  for (const char* const place : kDefaultPlaces) {
     const fs::path folder = (program.parent_path() / place).lexically_normal();
-    std::error_code ignored;  // an inaccessible folder counts as missing
-    if (fs::is_directory(folder, ignored)) {
-      return {{shown(folder), "the default"}};
-    }
     looked += (looked.empty() ? "" : " nor ") + folder.string();
   }
   throw Error("usage.no_plugin_dir",
               "no plugin folder was named, and there is neither " + looked +
                   "; name one with --plugin-dir DIR or in TENON_PLUGIN_PATH");
+}
+
+std::string unsearched_plugin_folder(const std::vector<PluginFolder>& searched,
+                                     const fs::path& program) {
+  const std::optional<fs::path> folder = default_folder(program);
+  const auto is_it = [&folder](const PluginFolder& other) {
+    std::error_code ignored;  // a folder that does not exist is another one
+    return fs::equivalent(other.path, *folder, ignored);
+  };
+  return folder.has_value() && std::ranges::none_of(searched, is_it) ? shown(*folder) : "";
 }
 
 }  // namespace tenon

@@ -22,4 +22,9 @@ std::vector<PluginFolder> choose_plugin_folders(const std::vector<std::string>& 
                                                 std::string_view path_variable,
                                                 const std::filesystem::path& program);
 
+// Returns the folder that choose_plugin_folders() takes if none is named, if it exists and is not
+// among `searched`; otherwise "".
+std::string unsearched_plugin_folder(const std::vector<PluginFolder>& searched,
+                                     const std::filesystem::path& program);
+
 }  // namespace tenon

@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <string>
 #include <system_error>
+#include <utility>
 
 namespace tenon {
 namespace {
@@ -71,7 +72,10 @@ ScanRules scan_rules(const CommandLine& line, const std::string& recipe_trust) {
 PluginSetup plugin_setup(const CommandLine& line,
                          Vetting vetting,
                          const std::string& recipe_trust) {
-  return {.folders = plugin_folders_of(line),
+  std::vector<PluginFolder> folders = plugin_folders_of(line);
+  std::string unsearched = unsearched_plugin_folder(folders, own_program());
+  return {.folders = std::move(folders),
+          .unsearched_folder = std::move(unsearched),
           .services = make_service_table(),
           .vetting = vetting,
           .ignores_vet_cache = !line.use_vet_cache,

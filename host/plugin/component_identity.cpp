@@ -102,10 +102,10 @@ ComponentIdentity::ChangeCheck::~ChangeCheck() {
   }
   try {
     if (const std::string changed = before_.restore(); !changed.empty()) {
-      log_warning(formatted("{}: {} changed {} of the process; Tenon has restored it",
-                            identity_.describe(),
-                            function_,
-                            changed));
+      report_restored(formatted("{}: {} changed {} of the process; Tenon has restored it",
+                                identity_.describe(),
+                                function_,
+                                changed));
     }
   } catch (const std::exception& error) {  // out of memory for the text
     log_warning(error.what());

@@ -11,6 +11,7 @@
 #include "host/error/status.hpp"
 #include "host/plugin/call_checks.hpp"
 #include "host/plugin/call_watch.hpp"
+#include "host/plugin/compute_threads.hpp"
 #include "host/plugin/loaded_plugin.hpp"
 #include "host/plugin/process_settings.hpp"
 #include "host/tensor/service_misuse.hpp"
@@ -70,6 +71,7 @@ class ComponentIdentity {
   template <class Body>
   std::invoke_result_t<Body> watch(const char* function, Body&& body) const {
     const CallScope scope(*component_, function);
+    const ComputeThreads threads(*this, function);
     try {
       const std::unique_ptr<const ChangeCheck> change =
           are_calls_checked() ? begin_check(function) : nullptr;

@@ -1,15 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/plugin/process_settings.hpp"
 
+#include "host/log/log.hpp"
+#include "host/plugin/compute_threads.hpp"
+
+#include <ATen/Parallel.h>
+
 #include <cfloat>
 #include <clocale>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <mutex>
 #include <string_view>
 #include <sys/stat.h>
 #include <system_error>
 #include <unistd.h>
+#include <utility>
 
 namespace tenon {
 namespace {
@@ -51,6 +58,17 @@ void append(std::string& list, std::string_view what) {
   list.append(list.empty() ? "" : ", ").append(what);
 }
 
+// Texts of report_restored().
+struct Restored {
+  std::mutex mutex;
+  std::vector<std::string> texts;
+
+  static Restored& get() {
+    static auto* const restored = new Restored;
+    return *restored;
+  }
+};
+
 }  // namespace
 
 ProcessSettings::ProcessSettings()
@@ -58,6 +76,7 @@ ProcessSettings::ProcessSettings()
       flushes_to_zero_(flushes_to_zero()),
       folder_(current_folder()),
       umask_(current_umask()),
+      num_threads_(num_operator_threads()),
       locale_(current_locale()) {
   std::fegetenv(&floating_point_);
   for (int signal = 1; signal < kNumSignals; ++signal) {
@@ -92,11 +111,31 @@ std::string ProcessSettings::restore() const {
     append(changed, "the umask");
     ::umask(umask_);
   }
+  if (num_operator_threads() != num_threads_) {
+    append(changed, "the number of compute threads");
+    at::set_num_threads(num_threads_);
+  }
   if (current_locale() != locale_) {
     append(changed, "the locale");
     std::setlocale(LC_ALL, locale_.c_str());
   }
   return changed;
+}
+
+void report_restored(std::string text) {
+  constexpr std::size_t kMostTexts = 5;
+  log_warning(text);
+  Restored& restored = Restored::get();
+  const std::lock_guard lock(restored.mutex);
+  if (restored.texts.size() < kMostTexts) {
+    restored.texts.push_back(std::move(text));
+  }
+}
+
+std::vector<std::string> restored_settings() {
+  Restored& restored = Restored::get();
+  const std::lock_guard lock(restored.mutex);
+  return restored.texts;
 }
 
 }  // namespace tenon

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Settings of the process that a plugin must not change: the floating-point environment of a
-// thread, signal handlers, the working directory, the umask and the locale. A library can change it
+// thread, signal handlers, the number of compute threads, the working directory, the umask and the
+// locale. A library can change it
 // by being loaded; one linked with -ffast-math sets flush-to-zero, which changes losses. Threads:
 // one at a time; the floating-point environment is that of the calling thread.
 #pragma once
@@ -11,6 +12,7 @@
 #include <csignal>
 #include <string>
 #include <sys/types.h>
+#include <vector>
 
 namespace tenon {
 
@@ -32,7 +34,16 @@ class ProcessSettings {
   std::array<struct sigaction, kNumSignals> signals_;
   std::string folder_;
   mode_t umask_;
+  int num_threads_;
   std::string locale_;
 };
+
+// Logs a warning that a call has changed settings and Tenon has restored them, and remembers it for
+// reports.
+//
+// Threads  any
+void report_restored(std::string text);
+// Returns what was reported in this process, oldest first; at most a few texts.
+std::vector<std::string> restored_settings();
 
 }  // namespace tenon

@@ -204,6 +204,10 @@ std::string PluginRegistry::describe_folders() const {
   for (const PluginFolder& folder : setup_.folders) {
     text += (text.empty() ? "" : ", ") + folder.path + " (" + folder.origin + ")";
   }
+  if (!setup_.unsearched_folder.empty()) {
+    text += "; not in the default folder " + setup_.unsearched_folder +
+            ", which named folders replace: add --plugin-dir " + setup_.unsearched_folder;
+  }
   return text.empty() ? "no plugin folder" : text;
 }
 

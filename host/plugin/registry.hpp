@@ -31,6 +31,7 @@ enum class Vetting {
 
 struct PluginSetup {
   std::vector<PluginFolder> folders = {};
+  std::string unsearched_folder = {};  // the default, if named folders replace it; for messages
   // Services that plugins may request. add_plugin_services() (plugin_services.hpp) adds those of
   // this folder.
   ServiceTable services = {};

@@ -252,9 +252,14 @@ LoadedSource LoadSearch::next() {
   for (const std::string& line : tried_) {
     lines += "\n  " + line;
   }
-  throw Error("load.no_source",
-              load_.pointer + ": no source can be loaded:" + lines +
-                  "\nset \"from\" to an existing run folder, checkpoint or folder of safetensors");
+  const bool has_pickle = std::ranges::any_of(load_.from, [](const LoadSource& from) {
+    return from.path.ends_with(".pt") || from.path.ends_with(".pth") || from.path.ends_with(".bin");
+  });
+  throw Error(
+      "load.no_source",
+      load_.pointer + ": no source can be loaded:" + lines +
+          "\nset \"from\" to an existing run folder, checkpoint or folder of safetensors" +
+          (has_pickle ? "; convert a file of torch.save with safetensors.torch.save_file" : ""));
 }
 
 bool LoadSearch::is_rejected(const std::optional<Error>& mine) {

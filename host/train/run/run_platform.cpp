@@ -16,8 +16,14 @@
 #include <c10/core/DeviceType.h>
 #include <c10/core/ScalarTypeToTypeMeta.h>
 
+#include <cstdlib>
+
 namespace tenon {
 namespace {
+
+// Draws other random numbers in calls of plugins. The checker finds out with it whether a recipe
+// draws any.
+constexpr char kOtherDraws[] = "TENON_TEST_OTHER_DRAWS";
 
 // A check without a launcher does not know the number of ranks, and accepts any mesh.
 Mesh mesh_of(const Recipe& recipe, const RankEnvironment& ranks, RunPlatform::Purpose purpose) {
@@ -54,7 +60,8 @@ RunPlatform::RunPlatform(const Recipe& recipe, const RunRequest& request, Purpos
       device_(open_run_device(recipe, request)),
       precision_(precision_policy(recipe.train.precision,
                                   device_.gpu != nullptr ? ComputesOn::kGpu : ComputesOn::kCpu)) {
-  exec_.seed = mix_seeds(recipe.seed, stream_of("exec"));
+  exec_.seed = mix_seeds(
+      recipe.seed, stream_of(std::getenv(kOtherDraws) == nullptr ? "exec" : "exec, drawn again"));
   if (device_.gpu != nullptr) {
     waits_.emplace(*device_.gpu);
     const MemoryPins pins = device_.gpu->memory_pins();

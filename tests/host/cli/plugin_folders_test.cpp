@@ -32,6 +32,20 @@ TEST_CASE("without a name, the folder beside the program's is taken", "[cli]") {
   CHECK(choose_plugin_folders({}, "x", folder.path() / "build/bin/host").front().path == "x");
 }
 
+TEST_CASE("the default folder that named folders replace is known", "[cli]") {
+  const ScratchFolder folder;
+  folder.write("build/bin/host", "");
+  folder.write("build/plugins/x.so", "");
+  folder.write("own/y.so", "");
+  const auto program = folder.path() / "build/bin/host";
+  const std::string own = (folder.path() / "own").string();
+  const std::string usual = (folder.path() / "build/plugins").string();
+  CHECK(unsearched_plugin_folder({{own, "--plugin-dir"}}, program) == usual);
+  CHECK(unsearched_plugin_folder({{own, "--plugin-dir"}, {usual + "/../plugins", "x"}}, program) ==
+        "");
+  CHECK(unsearched_plugin_folder({{own, "--plugin-dir"}}, folder.path() / "bin/host") == "");
+}
+
 TEST_CASE("an installed program finds the plugins that were installed with it", "[cli]") {
   const ScratchFolder folder;
   folder.write("bin/tenon", "");

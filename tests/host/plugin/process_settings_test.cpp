@@ -1,7 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/plugin/process_settings.hpp"
 
+#include <tenon/model.h>
+
 #include "host/log/log.hpp"
+#include "host/plugin/compute_threads.hpp"
+#include "host/plugin/model_proxy.hpp"
+
+#include <ATen/Parallel.h>
 
 #include <cfenv>
 #include <clocale>
@@ -10,6 +16,7 @@
 #include <string>
 #include <sys/stat.h>
 
+#include "tests/host/plugin/fake_component.hpp"
 #include "tests/host/plugin/zoo_folder.hpp"
 #include "tests/support/catch.hpp"
 
@@ -35,6 +42,29 @@ TEST_CASE("what has changed is named and restored", "[plugin]") {
   CHECK(std::filesystem::current_path() == folder);
   CHECK(::umask(mask) == 022);
   CHECK(before.restore().find("rounding") == std::string::npos);
+}
+
+TEST_CASE("a call that changes the number of compute threads is named, and it is restored",
+          "[plugin]") {
+  const int before = num_operator_threads();
+  tenon_model table{};
+  table.struct_size = sizeof(table);
+  table.describe = [](void*, tenon_model_builder*) -> tenon_status* {
+    at::set_num_threads(num_operator_threads() + 1);
+    return nullptr;
+  };
+  table.forward = [](void*, const tenon_exec*, tenon_forward_args*) -> tenon_status* {
+    return nullptr;
+  };
+  FakeComponent fake("model", TENON_MODEL_ID, &table);
+  const ModelProxy model(fake.make());
+  tenon_model_builder builder{};
+  model.describe(builder);
+  CHECK(num_operator_threads() == before);
+  REQUIRE_FALSE(restored_settings().empty());
+  CHECK_THAT(restored_settings().back(),
+             contains_text("describe changed the number of compute threads of the process from " +
+                           std::to_string(before) + " to " + std::to_string(before + 1)));
 }
 
 TEST_CASE("a plugin that changes the process while it is loaded is named", "[plugin]") {
