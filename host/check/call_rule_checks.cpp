@@ -15,8 +15,10 @@
 #include "host/check/subject.hpp"
 #include "host/plugin/checked/call_frame.hpp"
 #include "host/plugin/checked/checked_calls.hpp"
+#include "host/plugin/process_settings.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -39,7 +41,10 @@ constexpr CheckResult (*kRepeated[])(Subject& subject) = {check_state_round_trip
                                                           check_sink_records,
                                                           check_storage_round_trip};
 
-CheckResult check_rule(Subject& subject, CallRule rule) {
+// Repeats the calls of other checks in the checking mode of calls, and returns what `reported` then
+// returns.
+CheckResult check_calls(Subject& subject,
+                        const std::function<std::vector<std::string>()>& reported) {
   start_checking_calls();
   const CheckResult made = check_two_instances(subject);
   if (made.outcome == CheckOutcome::kSkipped) {
@@ -48,7 +53,7 @@ CheckResult check_rule(Subject& subject, CallRule rule) {
   for (const auto repeated : kRepeated) {
     static_cast<void>(repeated(subject));
   }
-  std::vector<std::string> problems = reported_problems(rule);
+  std::vector<std::string> problems = reported();
   if (problems.empty()) {
     return passed();
   }
@@ -61,11 +66,15 @@ CheckResult check_rule(Subject& subject, CallRule rule) {
 }  // namespace
 
 CheckResult check_call_handles(Subject& subject) {
-  return check_rule(subject, CallRule::kHandles);
+  return check_calls(subject, [] { return reported_problems(CallRule::kHandles); });
 }
 
 CheckResult check_call_roles(Subject& subject) {
-  return check_rule(subject, CallRule::kRoles);
+  return check_calls(subject, [] { return reported_problems(CallRule::kRoles); });
+}
+
+CheckResult check_call_settings(Subject& subject) {
+  return check_calls(subject, restored_settings);
 }
 
 }  // namespace tenon

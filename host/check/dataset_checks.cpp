@@ -154,8 +154,25 @@ std::string without_padding(const at::Tensor& row, double pad) {
                      static_cast<std::size_t>(length) * sizeof(double));
 }
 
+// The schema with entries of ragged columns as numbers: those that are vectors, [entries, n], are
+// compared as a whole.
+std::vector<FieldInfo> with_plain_entries(std::vector<FieldInfo> schema) {
+  for (FieldInfo& field : schema) {
+    const bool is_of_vectors = field.name.ends_with(".values") && field.axes.size() > 1 &&
+                               field.axes.front().name != "B" &&
+                               std::ranges::all_of(field.axes.begin() + 1,
+                                                   field.axes.end(),
+                                                   [](const Axis& axis) { return axis.size >= 0; });
+    if (is_of_vectors) {
+      field.axes.resize(1);
+    }
+  }
+  return schema;
+}
+
 // The content of each sample of a batch: fields with an entry per sample, and ragged columns.
-std::vector<std::string> samples_of(const Batch& batch, const std::vector<FieldInfo>& schema) {
+std::vector<std::string> samples_of(const Batch& batch, const std::vector<FieldInfo>& given) {
+  const std::vector<FieldInfo> schema = with_plain_entries(given);
   std::vector<std::string> samples(static_cast<std::size_t>(batch.samples));
   for (const std::string& name : column_names(schema)) {
     const std::optional<ColumnFields> fields = find_column(schema, name);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/check/loss_checks.hpp"
 
+#include "host/check/recipe_inputs.hpp"
 #include "host/check/sample_inputs.hpp"
 #include "host/check/subject.hpp"
 #include "host/check/tensor_views.hpp"
@@ -46,6 +47,7 @@ class LossTrial {
  public:
   LossTrial(Subject& subject, const CheckedComponent& checked, ComponentInstance instance)
       : subject_(subject),
+        checked_(checked),
         name_(checked.name()),
         loss_(std::move(instance)),
         frame_(loss_.instance().host(), check_exec_base(subject.request())) {}
@@ -56,19 +58,18 @@ class LossTrial {
   bool has_inputs() const { return !inputs_.empty(); }
   const std::string& reason() const { return reason_; }
 
-  // Finds inputs that the loss accepts, in this dtype.
+  // Finds inputs that the loss accepts, in this dtype: those of the recipe, otherwise guesses.
   void find_inputs(at::ScalarType floating) {
     inputs_.clear();
     frame_ = ExecFrame(loss_.instance().host(), check_exec_base(subject_.request(), floating));
     RefusedInputs refused;
+    if (takes_inputs_of_recipe(floating)) {
+      return;
+    }
     for (const InputGuess& guess : input_guesses()) {
       std::mt19937_64 generator = subject_.generator();
-      const SampleInputs inputs = make_inputs(ports(), guess, floating, generator);
       try {
-        at_step(0);
-        const at::AutoGradMode no_grad(false);
-        value_of_sum(inputs);
-        inputs_ = inputs;
+        try_inputs(make_inputs(ports(), guess, floating, generator));
         return;
       } catch (const Error& error) {
         refused.add(error);
@@ -82,6 +83,16 @@ class LossTrial {
     const auto& axes = ports()[i].axes;
     const at::Tensor& input = inputs_[i];
     return input.defined() && input.dim() > 0 && (!axes || axes->front().name == "B");
+  }
+  // Returns the name of an input that declares another first axis than B; "" if there is none.
+  std::string port_without_samples() const {
+    for (std::size_t i = 0; i < inputs_.size(); ++i) {
+      const auto& axes = ports()[i].axes;
+      if (inputs_[i].defined() && axes && !axes->empty() && axes->front().name != "B") {
+        return ports()[i].name;
+      }
+    }
+    return "";
   }
   int64_t num_samples() const {
     int64_t samples = 0;
@@ -170,7 +181,28 @@ class LossTrial {
   }
 
  private:
+  void try_inputs(const SampleInputs& inputs) {
+    at_step(0);
+    const at::AutoGradMode no_grad(false);
+    value_of_sum(inputs);
+    inputs_ = inputs;
+  }
+  // False if there are none. What the recipe cannot do, the checks of recipes report.
+  bool takes_inputs_of_recipe(at::ScalarType floating) {
+    try {
+      for (const SampleInputs& inputs :
+           recipe_inputs(subject_, checked_, ports(), floating, /*most_batches=*/1)) {
+        try_inputs(inputs);
+        return true;
+      }
+    } catch (const Error&) {
+      return false;
+    }
+    return false;
+  }
+
   Subject& subject_;
+  const CheckedComponent& checked_;
   std::string name_;
   LossProxy loss_;
   ExecFrame frame_;
@@ -207,7 +239,10 @@ std::string gradient_problem(LossTrial& trial, std::size_t port, const at::Tenso
   const Difference difference = difference_for(input, sum);
   double worst = 0;
   std::string problem;
-  for (int64_t i = 0; i < input.numel(); ++i) {
+  // Of a large input, some elements, evenly spread.
+  constexpr int64_t kMostCompared = 200;
+  const int64_t every = std::max<int64_t>(1, input.numel() / kMostCompared);
+  for (int64_t i = 0; i < input.numel(); i += every) {
     const auto value_at = [&](double change) {
       SampleInputs moved = inputs;
       moved[port] = input.detach().clone();
@@ -331,6 +366,13 @@ CheckResult check_loss_additive(Subject& subject) {
           return;
         }
         findings.add_examined();
+        if (const std::string whole_port = trial.port_without_samples(); !whole_port.empty()) {
+          findings.add_remark(checked.name() +
+                              " is additive over microbatches, and cannot be cut "
+                              "into samples: the first axis of its input \"" +
+                              whole_port + "\" is not B");
+          return;
+        }
         const int64_t samples = trial.num_samples();
         const auto part = [&](int64_t begin, int64_t end) {
           const SampleInputs inputs = trial.part(begin, end);

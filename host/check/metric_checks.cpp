@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/check/metric_checks.hpp"
 
+#include "host/check/recipe_inputs.hpp"
 #include "host/check/sample_inputs.hpp"
 #include "host/check/subject.hpp"
 #include "host/check/tensor_views.hpp"
@@ -26,11 +27,14 @@ constexpr double kMetricViewTolerance = 1e-6;  // of fp32 sums in another order
 // A metric, and batches that it accepts.
 class MetricTrial {
  public:
-  MetricTrial(Subject& subject, ComponentInstance instance)
+  MetricTrial(Subject& subject, const CheckedComponent& checked, ComponentInstance instance)
       : metric_(std::move(instance)),
         frame_(metric_.instance().host(), check_exec_base(subject.request())) {
     frame_.move_to({.step = 7, .is_train = false});
     RefusedInputs refused;
+    if (takes_batches_of_recipe(subject, checked)) {
+      return;
+    }
     for (const InputGuess& guess : input_guesses()) {
       std::mt19937_64 generator = subject.generator();
       std::vector<SampleInputs> batches;
@@ -86,6 +90,21 @@ class MetricTrial {
   }
 
  private:
+  // False if there are none. What the recipe cannot do, the checks of recipes report.
+  bool takes_batches_of_recipe(Subject& subject, const CheckedComponent& checked) {
+    try {
+      std::vector<SampleInputs> batches =
+          recipe_inputs(subject, checked, metric_.info().ports, at::kFloat, kNumMetricBatches);
+      if (!batches.empty()) {
+        values_of(batches);
+        batches_ = std::move(batches);
+      }
+    } catch (const Error&) {
+      return false;
+    }
+    return !batches_.empty();
+  }
+
   MetricProxy metric_;
   ExecFrame frame_;
   std::vector<SampleInputs> batches_;
@@ -101,7 +120,7 @@ CheckResult for_each_metric(Subject& subject, const MetricBody& body) {
       [&](const CheckedComponent& checked, ComponentInstance instance, Findings& findings) {
         const at::AutoGradMode no_grad(false);
         subject.note("update, merge or compute of " + checked.name());
-        const MetricTrial trial(subject, std::move(instance));
+        const MetricTrial trial(subject, checked, std::move(instance));
         if (trial.batches().empty()) {
           findings.add_skipped("no inputs were found that " + checked.name() +
                                " accepts: " + trial.reason());

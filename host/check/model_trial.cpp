@@ -3,6 +3,7 @@
 
 #include <tenon/model.h>
 
+#include "host/check/default_dtype.hpp"
 #include "host/check/source_reader.hpp"
 #include "host/error/error.hpp"
 #include "host/error/status.hpp"
@@ -14,8 +15,6 @@
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
-#include <c10/core/DefaultDtype.h>
-#include <c10/core/ScalarTypeToTypeMeta.h>
 
 #include <algorithm>
 #include <limits>
@@ -35,21 +34,6 @@ bool is_model_of_recipe(Subject& subject, const CheckedComponent& checked) {
   return checked.use != nullptr && checked.use == &subject.recipe().model.use;
 }
 
-// The default dtype of torch, in which modules are built and constants are made. The host sets it
-// to that of the run.
-class DefaultDtype {
- public:
-  explicit DefaultDtype(at::ScalarType dtype) : before_(c10::get_default_dtype()) {
-    c10::set_default_dtype(c10::scalarTypeToTypeMeta(dtype));
-  }
-  DefaultDtype(const DefaultDtype&) = delete;
-  DefaultDtype& operator=(const DefaultDtype&) = delete;
-  ~DefaultDtype() { c10::set_default_dtype(before_); }
-
- private:
-  caffe2::TypeMeta before_;
-};
-
 ModelProxy make_model(Subject& subject, const CheckedComponent& checked, at::ScalarType dtype) {
   const DefaultDtype of_run(dtype);
   return ModelProxy(subject.create(checked));
@@ -64,7 +48,12 @@ at::Tensor copy_of(const at::Tensor& value) {
   return value.defined() ? value.clone() : value;
 }
 
-ModelGraph graph_of(Subject& subject, const CheckedComponent& checked, ModelProxy& proxy) {
+// A model of modules builds them to describe their parameters and buffers.
+ModelGraph graph_of(Subject& subject,
+                    const CheckedComponent& checked,
+                    ModelProxy& proxy,
+                    at::ScalarType dtype) {
+  const DefaultDtype of_run(dtype);
   subject.note("describe of " + checked.name());
   return is_model_of_recipe(subject, checked) ? recipe_model(proxy, subject.recipe().model)
                                               : describe_model(proxy);
@@ -76,7 +65,7 @@ std::optional<std::string> why_not_checked(Subject& subject,
                                            const CheckedComponent& checked,
                                            ComponentInstance instance) {
   ModelProxy proxy(std::move(instance));
-  const int64_t elements = graph_of(subject, checked, proxy).num_elements();
+  const int64_t elements = graph_of(subject, checked, proxy, at::kFloat).num_elements();
   subject.note("destroy of " + checked.name());
   if (elements <= kMaxElements) {
     return std::nullopt;
@@ -95,7 +84,7 @@ ModelTrial::ModelTrial(Subject& subject, const CheckedComponent& checked, at::Sc
       name_(checked.name()),
       base_(check_exec_base(subject.request(), dtype)),
       proxy_(make_model(subject, checked, dtype)),
-      graph_(graph_of(subject, checked, proxy_)),
+      graph_(graph_of(subject, checked, proxy_, dtype)),
       store_(graph_, {dtype, at::kCPU, [](uint32_t) { return 0U; }}),
       frame_(proxy_.instance().host(), base_),
       paths_(gradient_paths(store_)),
@@ -317,7 +306,10 @@ BlockTape ModelTrial::forward(uint32_t b,
     }
     tape.inputs.push_back(std::move(leaf));
   }
+  // Each call starts from the same buffers, as a recompute does.
+  const std::vector<at::Tensor> buffers = store_.buffers();
   blocks_.forward(b, {.records = records, .is_recompute = call.is_recompute, .salt = b}, tape);
+  store_.buffers() = buffers;
   return tape;
 }
 

@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/check/recipe_checks.hpp"
 
+#include <tenon/model.h>
+
 #include "host/check/findings.hpp"
 #include "host/check/subject.hpp"
 #include "host/check/temporary_folder.hpp"
+#include "host/model/graph.hpp"
 #include "host/plugin/child_output.hpp"
+#include "host/plugin/model_proxy.hpp"
+#include "host/plugin/step_sums_proxy.hpp"
 #include "host/text/formatted.hpp"
 
 #include <nlohmann/json.hpp>
@@ -12,11 +17,13 @@
 #include <cerrno>
 #include <cmath>
 #include <csignal>
+#include <cstdlib>
 #include <fcntl.h>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <optional>
+#include <set>
 #include <sstream>
 #include <string>
 #include <sys/prctl.h>
@@ -40,6 +47,10 @@ std::string text_of_file(const fs::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
+// Random numbers that calls of plugins draw. kOther: not those of the recipe's seed, while initial
+// parameters and the order of the data stay.
+enum class Draws { kOfSeed, kOther };
+
 // How a run of the program ended.
 struct RecipeRun {
   int exit_code = -1;
@@ -50,7 +61,12 @@ struct RecipeRun {
 };
 
 // Starts the program with these words in place of the calling process.
-[[noreturn]] void start_program(const std::vector<std::string>& words, const fs::path& output) {
+[[noreturn]] void start_program(const std::vector<std::string>& words,
+                                const fs::path& output,
+                                Draws draws) {
+  if (draws == Draws::kOther) {
+    ::setenv("TENON_TEST_OTHER_DRAWS", "1", 1);
+  }
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   const int file = ::open(output.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
   ::dup2(file, STDOUT_FILENO);
@@ -80,14 +96,18 @@ class RecipeRuns {
   }
 
   // Trains a few steps into the folder `name`.
-  RecipeRun train(const std::string& name, const std::vector<std::string>& more = {}) {
-    return train_in(folder_.path() / name, more);
+  RecipeRun train(const std::string& name,
+                  const std::vector<std::string>& more = {},
+                  Draws draws = Draws::kOfSeed) {
+    return train_in(folder_.path() / name, more, draws);
   }
 
  private:
   fs::path unchanged_folder() const { return subject_.request().runs_folder / "unchanged"; }
 
-  RecipeRun train_in(const fs::path& run_dir, const std::vector<std::string>& more = {}) {
+  RecipeRun train_in(const fs::path& run_dir,
+                     const std::vector<std::string>& more = {},
+                     Draws draws = Draws::kOfSeed) {
     const CheckRequest& request = subject_.request();
     std::vector<std::string> words = {request.program.string(),
                                       "--recipe",
@@ -113,7 +133,7 @@ class RecipeRuns {
     subject_.note("a run of the recipe");
     const pid_t child = ::fork();
     if (child == 0) {
-      start_program(words, output);
+      start_program(words, output, draws);
     }
     int status = 0;
     while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
@@ -209,18 +229,20 @@ CheckResult check_recipe_repeatable(Subject& subject) {
              : failed("the parameters hash is " + hash_of(first) + " and then " + hash_of(second));
 }
 
-CheckResult check_recipe_resumes(Subject& subject) {
-  if (auto reason = no_run(subject)) {
-    return *reason;
-  }
-  RecipeRuns runs(subject);
-  const RecipeRun whole = runs.unchanged();
-  const RecipeRun half =
-      runs.train("cut", {"--set", formatted("train.exit_at_step={}", kRunSteps / 2)});
+namespace {
+
+// Stops a run halfway and resumes it, and compares its parameters with those of `whole`.
+CheckResult result_of_resume(RecipeRuns& runs,
+                             const RecipeRun& whole,
+                             const std::string& name,
+                             const std::vector<std::string>& settings) {
+  std::vector<std::string> with_stop = settings;
+  with_stop.insert(with_stop.end(), {"--set", formatted("train.exit_at_step={}", kRunSteps / 2)});
+  const RecipeRun half = runs.train(name, with_stop);
   if (half.exit_code != kStatusStopped) {
     return failed("a run that stops halfway ended with " + end_text(half));
   }
-  const RecipeRun resumed = runs.train("cut");
+  const RecipeRun resumed = runs.train(name, settings);
   if (resumed.exit_code != 0) {
     return failed("the run ended with " + end_text(resumed));
   }
@@ -228,6 +250,66 @@ CheckResult check_recipe_resumes(Subject& subject) {
              ? passed()
              : failed("the parameters hash is " + hash_of(whole) + ", and " + hash_of(resumed) +
                       " after a stop and a resume");
+}
+
+// Returns how the losses of two runs differ; "" if they are equal up to the order of sums.
+std::string difference_of_losses(const RecipeRun& one, const RecipeRun& two) {
+  if (one.losses.size() != two.losses.size()) {
+    return formatted(
+        "the run has {} losses on one rank, {} on two", one.losses.size(), two.losses.size());
+  }
+  for (std::size_t i = 0; i < one.losses.size(); ++i) {
+    const double difference = std::abs(one.losses[i] - two.losses[i]);
+    if (!(difference <= kRankTolerance * std::max(1.0, std::abs(one.losses[i])))) {
+      return formatted("the loss of record {} is {} on one rank, {} on two",
+                       i + 1,
+                       one.losses[i],
+                       two.losses[i]);
+    }
+  }
+  return "";
+}
+
+// Returns the name of a buffer of the recipe's model that is that of rank 0, or nothing.
+std::optional<std::string> state_of_rank_0(Subject& subject) {
+  ModelProxy model(subject.factory().create(subject.recipe().model.use, "check/model"));
+  const ModelGraph graph = describe_model(model);
+  std::set<uint32_t> summed;
+  if (const auto sums = StepSumsProxy::of(model.instance())) {
+    const std::vector<uint32_t> buffers = sums->describe().buffers;
+    summed.insert(buffers.begin(), buffers.end());
+  }
+  for (const ModelBuffer& buffer : graph.buffers) {
+    if (buffer.kind == TENON_BUFFER_STATE && !summed.contains(buffer.number)) {
+      return buffer.name;
+    }
+  }
+  return std::nullopt;
+}
+
+// Returns why the losses of one rank need not be those of two (docs/ranks.md, "What differs by
+// more"); "" if they must be.
+std::string why_ranks_may_differ(Subject& subject,
+                                 RecipeRuns& runs,
+                                 const RecipeRun& one,
+                                 const std::vector<std::string>& settings) {
+  if (runs.train("drawn", settings, Draws::kOther).losses != one.losses) {
+    return "the recipe draws random numbers, which differ between ranks";
+  }
+  if (const auto buffer = state_of_rank_0(subject)) {
+    return "buffer \"" + *buffer + "\" of the model is that of rank 0";
+  }
+  return "";
+}
+
+}  // namespace
+
+CheckResult check_recipe_resumes(Subject& subject) {
+  if (auto reason = no_run(subject)) {
+    return *reason;
+  }
+  RecipeRuns runs(subject);
+  return result_of_resume(runs, runs.unchanged(), "cut", {});
 }
 
 CheckResult check_recipe_ranks(Subject& subject) {
@@ -258,20 +340,24 @@ CheckResult check_recipe_ranks(Subject& subject) {
                     end_text(*run));
     }
   }
-  if (one.losses.size() != two.losses.size()) {
-    return failed(formatted(
-        "the run has {} losses on one rank, {} on two", one.losses.size(), two.losses.size()));
+  const std::string difference = difference_of_losses(one, two);
+  if (difference.empty()) {
+    return passed();
   }
-  for (std::size_t i = 0; i < one.losses.size(); ++i) {
-    const double difference = std::abs(one.losses[i] - two.losses[i]);
-    if (!(difference <= kRankTolerance * std::max(1.0, std::abs(one.losses[i])))) {
-      return failed(formatted("the loss of record {} is {} on one rank, {} on two",
-                              i + 1,
-                              one.losses[i],
-                              two.losses[i]));
-    }
+  const std::string why = why_ranks_may_differ(subject, runs, one, same_batch);
+  if (why.empty()) {
+    return failed(difference);
   }
-  return passed();
+  // What stays defined: the same ranks give the same bits again, and after a resume.
+  const RecipeRun again = runs.train("again", with_launch);
+  if (hash_of(again) != hash_of(two)) {
+    return failed("on two ranks, the parameters hash is " + hash_of(two) + " and then " +
+                  hash_of(again));
+  }
+  CheckResult resumed = result_of_resume(runs, two, "cut", with_launch);
+  return resumed.outcome == CheckOutcome::kPassed
+             ? passed(why + ", so two runs on two ranks were compared")
+             : resumed;
 }
 
 CheckResult check_recipe_calls(Subject& subject) {

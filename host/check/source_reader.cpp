@@ -89,22 +89,39 @@ ReadBatch SourceReader::next_at_once(uint32_t shard, int64_t max_samples) {
 }
 
 std::optional<Batch> SourceReader::first_batch(int64_t samples) {
+  std::vector<Batch> batches = first_batches(samples, 1);
+  return batches.empty() ? std::nullopt : std::optional(std::move(batches.front()));
+}
+
+std::vector<Batch> SourceReader::first_batches(int64_t samples, std::size_t most) {
+  std::vector<Batch> batches;
   if (!can_read()) {
-    return std::nullopt;
+    return batches;
   }
-  Batch batch;
-  if (is_map()) {
-    std::vector<int64_t> indices(static_cast<std::size_t>(std::min(samples, size())));
-    std::iota(indices.begin(), indices.end(), 0);
-    if (indices.empty()) {
-      return std::nullopt;
-    }
-    batch = read(indices).batch;
-  } else {
+  if (!is_map()) {
     seek(0, std::nullopt);
-    batch = next(0, samples).batch;
   }
-  return batch.samples > 0 ? std::optional(std::move(batch)) : std::nullopt;
+  for (int64_t first = 0; batches.size() < most; first += samples) {
+    ReadBatch next;
+    if (is_map()) {
+      std::vector<int64_t> indices(
+          static_cast<std::size_t>(std::clamp<int64_t>(size() - first, 0, samples)));
+      std::iota(indices.begin(), indices.end(), first);
+      next.is_end = indices.empty();
+      if (!next.is_end) {
+        next = read(indices);
+      }
+    } else {
+      next = this->next(0, samples);
+    }
+    if (next.batch.samples > 0) {
+      batches.push_back(std::move(next.batch));
+    }
+    if (next.is_end) {
+      break;
+    }
+  }
+  return batches;
 }
 
 }  // namespace tenon

@@ -53,6 +53,8 @@ class SourceReader {
 
   // Returns the first batch of at most `samples` samples; none if there is none.
   std::optional<Batch> first_batch(int64_t samples);
+  // Returns the first batches of at most `samples` samples each; fewer at the end of the data.
+  std::vector<Batch> first_batches(int64_t samples, std::size_t most);
 
   static constexpr uint32_t kMaxShards = 4;
 
