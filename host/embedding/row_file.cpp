@@ -158,7 +158,7 @@ class OpenRows {
 
   std::vector<int64_t> ids(size_t group) {
     const std::optional<size_t> column = find("id");
-    const uint32_t dtype = column ? columns()[*column].dtype : TENON_F32;
+    const uint32_t dtype = column ? columns()[*column].dtype : uint32_t{TENON_F32};
     if ((dtype != TENON_I64 && dtype != TENON_I32) || columns()[*column].width != 0) {
       bad_file(file_, "has no column 'id' of integers");
     }
