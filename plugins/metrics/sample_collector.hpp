@@ -62,12 +62,13 @@ class SampleCollector {
     }
   }
 
-  void take(tenon::TorchStates& states, const ScoredSamples& samples) {
+  // Takes the first samples, as many as fit, and returns their number.
+  int64_t take(tenon::TorchStates& states, const ScoredSamples& samples) {
     const int64_t n = samples.scores_N.numel();
     const int64_t taken = room(states[first_ + kCollected], n);
     states[first_ + kExcluded].add_(static_cast<double>(n - taken));
     if (taken == 0) {
-      return;
+      return 0;
     }
     states[first_ + kCollected].add_(static_cast<double>(taken));
     const auto part = [&](const at::Tensor& all_N) { return all_N.narrow(0, 0, taken); };
@@ -77,6 +78,7 @@ class SampleCollector {
     if (has_groups_) {
       states.append(first_ + kGroups, part(samples.groups_N).clone());
     }
+    return taken;
   }
 
   int64_t num_collected(const tenon::TorchInputs& states) const {
@@ -86,7 +88,8 @@ class SampleCollector {
     return static_cast<int64_t>(states[first_ + kExcluded].item<double>());
   }
 
-  // Samples with nonzero weight, sorted by group, then by score. Unsorted if a score is NaN.
+  // Samples with nonzero weight, sorted by group, then by score. Unsorted if a score or label is
+  // NaN.
   struct Sorted {
     std::vector<Sample> samples;
     bool is_number = true;
@@ -105,7 +108,7 @@ class SampleCollector {
       const Sample sample{
           group == nullptr ? 0 : group[i], row[3 * i], row[3 * i + 1], row[3 * i + 2]};
       if (sample.weight != 0.0) {
-        out.is_number = out.is_number && !std::isnan(sample.score);
+        out.is_number = out.is_number && !std::isnan(sample.score) && !std::isnan(sample.label);
         out.samples.push_back(sample);
       }
     }

@@ -239,7 +239,10 @@ void MetricState::load(const StateTree& tree, const std::string& prefix) {
   for (size_t i = 0; i < specs.size(); ++i) {
     const std::string name = state_path(prefix, "states/" + specs[i].name);
     if (specs[i].reduce != TENON_REDUCE_CONCAT) {
-      tensors_[i] = tree.get_tensor(name).clone();
+      // A version of the plugin that saved the state may not have had this part of it.
+      tensors_[i] = tree.find(name) != nullptr
+                        ? tree.get_tensor(name).clone()
+                        : at::full(specs[i].shape, specs[i].init, options_of(specs[i]));
     } else if (tree.find(name) != nullptr) {
       parts_[i].push_back(tree.get_tensor(name));
     }
