@@ -126,6 +126,10 @@ bool Loader::has_next() {
   return true;
 }
 
+std::optional<uint32_t> Loader::next_shard() {
+  return has_next() ? std::optional(position_.shards[ahead_->request.lane].shard) : std::nullopt;
+}
+
 // Does not move the position: the batch has not been returned to the caller.
 void Loader::begin_upload() {
   if (gpu_ == nullptr || ahead_->failure != nullptr || upload_ != nullptr) {

@@ -76,6 +76,10 @@ class Loader {
   //          each later call
   std::optional<Batch> next();
 
+  // Stream style: returns the shard of the batch that next() will return, or nothing at the end of
+  // the window. Waits as has_next() does.
+  std::optional<uint32_t> next_shard();
+
   // Returns the position after the last batch returned.
   const LoaderPosition& position() const { return position_; }
   // Batches returned by this loader.

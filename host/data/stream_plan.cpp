@@ -18,34 +18,31 @@ StreamPlan::StreamPlan(DataSource& source,
                        int64_t batch_size,
                        Remainder last)
     : source_(source), window_(window), batch_size_(batch_size), last_(last) {
-  std::optional<int64_t> fewest;
   for (const ShardPosition& shard : shards) {
-    // The next lane is the first of the lanes with the fewest batches.
-    if (!shard.has_ended && (!fewest || shard.num_batches < *fewest)) {
-      fewest = shard.num_batches;
-      turn_ = lanes_.size();
+    if (!shard.has_ended) {
+      turns_.emplace(shard.num_batches, static_cast<uint32_t>(shards_.size()));
     }
-    lanes_.push_back({.shard = shard.shard, .has_ended = shard.has_ended});
+    shards_.push_back(shard.shard);
   }
 }
 
+// The lane with the fewest batches is next, as in ShardTurns.
 std::optional<ReadRequest> StreamPlan::next() {
-  for (size_t i = 0; i < lanes_.size(); ++i) {
-    const size_t lane = (turn_ + i) % lanes_.size();
-    if (!lanes_[lane].has_ended) {
-      turn_ = (lane + 1) % lanes_.size();
-      return ReadRequest{.lane = static_cast<uint32_t>(lane)};
-    }
+  if (turns_.empty()) {
+    return std::nullopt;
   }
-  return std::nullopt;
+  const auto [num_batches, lane] = *turns_.begin();
+  turns_.erase(turns_.begin());
+  turns_.emplace(num_batches + 1, lane);
+  return ReadRequest{.lane = lane};
 }
 
 void StreamPlan::end_lane(uint32_t lane) {
-  lanes_[lane].has_ended = true;
+  std::erase_if(turns_, [lane](const auto& turn) { return turn.second == lane; });
 }
 
 ReadResult StreamPlan::read(const ReadRequest& request) {
-  const uint32_t shard = lanes_[request.lane].shard;
+  const uint32_t shard = shards_[request.lane];
   BatchBuilder builder(source_, batch_size_);
   ReadResult result;
   result.has_ended_lane = source_.next(window_, shard, batch_size_, builder.writer());

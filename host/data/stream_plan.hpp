@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The reads of a window with shards. Each rank reads the shards s with s mod ranks = rank, one
-// batch from each in turn, and skips shards that have ended.
+// The reads of a window with shards. Each rank reads the shards s with s mod ranks = rank: always
+// the shard with the fewest batches, so one batch from each in turn (shard_turns.hpp).
 // Invariant: the next shard follows from the numbers of batches taken, so it is not saved.
 // Threads: as in ReadPlan.
 
@@ -15,6 +15,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <set>
+#include <utility>
 #include <vector>
 
 namespace tenon {
@@ -33,17 +35,12 @@ class StreamPlan final : public ReadPlan {
   ReadResult read(const ReadRequest& request) override;
 
  private:
-  struct Lane {
-    uint32_t shard;
-    bool has_ended;
-  };
-
   DataSource& source_;
   const Window* window_;
   int64_t batch_size_;
   Remainder last_;
-  std::vector<Lane> lanes_;
-  size_t turn_ = 0;  // lane to read next, unless it has ended
+  std::vector<uint32_t> shards_;                  // by lane
+  std::set<std::pair<int64_t, uint32_t>> turns_;  // batches and lane, without lanes that have ended
 };
 
 // Returns the shards of a rank, each at its position in `start`, or at its beginning if `start`

@@ -312,7 +312,7 @@ void Trainer::begin_window(bool is_resumed) {
 // Returns false if a stop condition cuts the window short. The window then does not end, so no
 // evaluation or checkpoint of its end is made.
 bool Trainer::run_steps() {
-  bool has_data = !any_rank(parts_.collective, !feed_.has_next_batch());
+  bool has_data = feed_.start_reading();
   if (!has_data && place_.steps_in_window == 0) {
     feed_.report_empty_window();
   }
@@ -351,7 +351,7 @@ void Trainer::end_window() {
 
 // ---- a step ----
 
-// Attempts one update. Returns true if all ranks have data for another step in this window.
+// Attempts one update. Returns true if there is data for another step in this window.
 bool Trainer::run_step() {
   begin_step();
   std::vector<Microbatch> microbatches = feed_.take_microbatches();
@@ -361,9 +361,10 @@ bool Trainer::run_step() {
   log_.add_work(microbatches);
   step_.run_microbatches(microbatches, [this] { vote(); });
   const Decision decision = requests_.votes().resolve();
+  const bool has_data = feed_.hear(requests_.votes());
   step_.update(microbatches, !decision.has(Vote::kSkipUpdate));
-  end_step(decision);
-  return !decision.has(Vote::kOutOfData);
+  end_step(decision, has_data);
+  return has_data;
 }
 
 void Trainer::begin_step() {
@@ -383,9 +384,7 @@ void Trainer::begin_step() {
 // Casts this rank's votes, before the step's first forward.
 void Trainer::vote() {
   Agreement& votes = requests_.votes();
-  if (!feed_.has_next_batch()) {
-    votes.vote(Vote::kOutOfData);
-  }
+  feed_.vote(votes);
   stop_.vote(votes);
   checkpoints_.vote(votes);
   if (stop_.is_time_up()) {
@@ -393,14 +392,14 @@ void Trainer::vote() {
   }
 }
 
-void Trainer::end_step(const Decision& decision) {
+void Trainer::end_step(const Decision& decision, bool has_data) {
   parts_.metrics.set("lr", parts_.optimizer.lr(*view_.step().lr_factor));
   stop_.act_on(decision);
   roll_back_.note(requests_.take_spike(decision));
   stop_.check_tokens(parts_.train_data.source().name());
   stop_.check_clock(decision);
   stop_.check_run_length();
-  log_if_due(decision);
+  log_if_due(has_data);
   events_.fire(TENON_EVENT_AFTER_STEP);
   if (state().step == stop_.first_step() + 1 && parts_.after_first_step != nullptr) {
     parts_.after_first_step();
@@ -428,13 +427,12 @@ void Trainer::end_step(const Decision& decision) {
 }
 
 // The last record of a window includes all metrics of the window.
-void Trainer::log_if_due(const Decision& decision) {
-  const bool is_last_of_data = decision.has(Vote::kOutOfData);
-  if (stop_.is_over() || is_last_of_data) {
+void Trainer::log_if_due(bool has_data) {
+  if (stop_.is_over() || !has_data) {
     finite_check_.sync();  // later would be too late to roll back
   }
   const bool ends_window =
-      parts_.train_data.window().has_value() && (is_last_of_data || is_window_full());
+      parts_.train_data.window().has_value() && (!has_data || is_window_full());
   const bool has_failed = finite_check_.guard().failure().has_value();
   if (log_.is_due() || ends_window || (has_failed && !log_.has_logged())) {
     log_.log(roll_back_.records().size());

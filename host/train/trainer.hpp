@@ -87,8 +87,8 @@ class Trainer final : public WithStateFields<Trainer> {
   bool run_step();
   void begin_step();
   void vote();
-  void end_step(const Decision& decision);
-  void log_if_due(const Decision& decision);
+  void end_step(const Decision& decision, bool has_data);
+  void log_if_due(bool has_data);
   void roll_back();
   bool is_window_full() const;
   void at_boundary(RunBoundary boundary);

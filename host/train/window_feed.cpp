@@ -3,12 +3,14 @@
 
 #include "host/data/batch_builder.hpp"
 #include "host/data/packed_source.hpp"
+#include "host/error/assert.hpp"
 #include "host/error/error.hpp"
 #include "host/log/log.hpp"
 #include "host/tensor/state/saved_number.hpp"
 #include "host/tensor/trace_span.hpp"
 #include "host/text/formatted.hpp"
 #include "host/text/joined.hpp"
+#include "host/train/rank_decisions.hpp"
 
 #include <algorithm>
 #include <optional>
@@ -128,26 +130,16 @@ const std::string& WindowFeed::begin_window() {
 // Each rank has its own shards of a stream, so ranks add up their numbers.
 void WindowFeed::report_end_of_window() {
   DataStream& data = parts_.data;
-  const std::string window =
-      data.window_label().empty() ? "the window" : "window " + data.window_label();
-  int64_t unused[] = {data.loader().num_dropped(), 0};  // samples, ranks that had more
-  if (!is_alone() && data.source().info().style == DatasetStyle::kStream) {
-    unused[1] = data.loader().has_next() ? 1 : 0;
-    parts_.collective.all_reduce(std::span(unused), Reduce::kSum, "end of a window");
+  int64_t num_dropped = data.loader().num_dropped();
+  if (takes_turns()) {
+    parts_.collective.all_reduce(std::span(&num_dropped, 1), Reduce::kSum, "end of a window");
   }
-  if (parts_.collective.rank() != 0) {
-    return;
-  }
-  if (unused[0] > 0) {
-    log_info(formatted("dropped {} samples at the end of {}", unused[0], window));
-  }
-  if (unused[1] > 0) {
+  count_.dropped += num_dropped;
+  if (num_dropped > 0 && parts_.collective.rank() == 0) {
     log_info(
-        formatted("{} ended for all ranks with the first stream that ended; {} of {} ranks had "
-                  "more data, which was skipped",
-                  window,
-                  unused[1],
-                  parts_.collective.world_size()));
+        formatted("dropped {} samples at the end of {}",
+                  num_dropped,
+                  data.window_label().empty() ? "the window" : "window " + data.window_label()));
   }
 }
 
@@ -220,31 +212,152 @@ WindowCount WindowFeed::count() const {
   return count;
 }
 
+// ---- batches of the open window ----
+
 bool WindowFeed::has_next_batch() {
   const WaitTimer timer(parts_.on_wait);
   return parts_.data.loader().has_next();
 }
 
-// If a stream ends on one rank before it ends on others, that rank adds empty batches.
+std::optional<Batch> WindowFeed::next_batch() {
+  const WaitTimer timer(parts_.on_wait);
+  return parts_.data.loader().next();
+}
+
+bool WindowFeed::takes_turns() const {
+  return !is_alone() && parts_.data.source().info().style == DatasetStyle::kStream;
+}
+
+// True if this rank reads the shard, and has another batch of it.
+bool WindowFeed::has_turn(uint32_t shard) const {
+  const WaitTimer timer(parts_.on_wait);
+  return shard % parts_.collective.world_size() == parts_.collective.rank() &&
+         parts_.data.loader().next_shard() == shard;
+}
+
+bool WindowFeed::start_reading() {
+  if (!takes_turns()) {
+    return any_rank(parts_.collective, has_next_batch());
+  }
+  // Each rank knows the state of its own shards: 2 * batches + 1, plus 1 if the shard has ended.
+  std::vector<int64_t> states(parts_.data.source().info().num_shards, 0);
+  for (const ShardPosition& shard : parts_.data.loader().position().shards) {
+    states[shard.shard] = 2 * shard.num_batches + 1 + (shard.has_ended ? 1 : 0);
+  }
+  parts_.collective.all_reduce(states, Reduce::kMax, "shards of a window");
+  std::vector<ShardTurns::Shard> shards;
+  shards.reserve(states.size());
+  for (const int64_t state : states) {
+    shards.push_back({.num_batches = (state - 1) / 2, .has_ended = state % 2 == 0});
+  }
+  turns_.emplace(shards);
+  agreed_.clear();
+  return resolve_turns();
+}
+
+// Looks for this rank's turn among the next ones.
+void WindowFeed::ask() {
+  asked_ = turns_->next_of_each_rank(parts_.collective.world_size());
+  has_batch_ = std::ranges::any_of(asked_, [this](uint32_t shard) { return has_turn(shard); });
+}
+
+// Asks until the next step has a batch, or no rank has one.
+bool WindowFeed::resolve_turns() {
+  while (agreed_.empty() && !turns_->has_ended()) {
+    ask();
+    Agreement agreement(parts_.collective);
+    if (has_batch_) {
+      agreement.vote(Vote::kMoreData);
+    }
+    agreement.start();
+    pass_asked(agreement);
+  }
+  TENON_ASSERT(!agreed_.empty() || !parts_.data.loader().has_next(), "a batch without a turn");
+  return !agreed_.empty();
+}
+
+void WindowFeed::pass_asked(Agreement& votes) {
+  std::vector<int64_t> answers;
+  for (const uint32_t shard : asked_) {
+    answers.push_back(votes.has_voted(shard % parts_.collective.world_size(), Vote::kMoreData) ? 1
+                                                                                               : 0);
+    if (answers.back() != 0) {
+      agreed_.push_back(shard);
+    }
+  }
+  turns_->pass(asked_, answers);
+}
+
+void WindowFeed::vote(Agreement& votes) {
+  if (takes_turns()) {
+    ask();
+  } else {
+    has_batch_ = has_next_batch();
+  }
+  if (has_batch_) {
+    votes.vote(Vote::kMoreData);
+  }
+}
+
+bool WindowFeed::hear(Agreement& votes) {
+  if (!takes_turns()) {
+    return votes.resolve().has(Vote::kMoreData);
+  }
+  pass_asked(votes);
+  return resolve_turns();
+}
+
+// Takes the batches of as many turns as a step has microbatches over all ranks. A rank with fewer
+// turns than others adds empty batches, since microbatches have collectives.
+std::vector<Batch> WindowFeed::take_turns() {
+  const uint32_t num_ranks = parts_.collective.world_size();
+  const auto most = static_cast<size_t>(parts_.microbatches_per_step) * num_ranks;
+  std::vector<Batch> batches;
+  std::vector<size_t> num_of_rank(num_ranks, 0);
+  std::vector<uint32_t> taken = std::exchange(agreed_, {});
+  for (const uint32_t shard : taken) {
+    ++num_of_rank[shard % num_ranks];
+    if (shard % num_ranks == parts_.collective.rank()) {
+      batches.push_back(*next_batch());
+    }
+  }
+  for (size_t count = taken.size(); count < most && !turns_->has_ended();) {
+    const std::vector<uint32_t> turns = turns_->next(most - count);
+    std::vector<int64_t> has_batch;
+    for (const uint32_t shard : turns) {
+      has_batch.push_back(has_turn(shard) ? 1 : 0);
+      if (has_batch.back() != 0) {
+        batches.push_back(*next_batch());
+      }
+    }
+    parts_.collective.all_reduce(has_batch, Reduce::kMax, "turns at shards");
+    for (size_t i = 0; i < turns.size(); ++i) {
+      num_of_rank[turns[i] % num_ranks] += static_cast<size_t>(has_batch[i]);
+      count += static_cast<size_t>(has_batch[i]);
+    }
+    turns_->pass(turns, has_batch);
+  }
+  while (batches.size() < *std::ranges::max_element(num_of_rank)) {
+    batches.push_back(empty_batch(parts_.data.source().info().schema));
+  }
+  return batches;
+}
+
 std::vector<Microbatch> WindowFeed::take_microbatches() {
   const TraceSpan span("take batches");
   std::vector<Microbatch> microbatches;
-  Loader& loader = parts_.data.loader();
-  const DataSourceInfo& info = parts_.data.source().info();
-  const bool is_filled_up = !is_alone() && info.style == DatasetStyle::kStream;
-  for (int64_t i = 0; i < parts_.microbatches_per_step; ++i) {
-    std::optional<Batch> batch;
-    {
-      const WaitTimer timer(parts_.on_wait);
-      batch = loader.next();
+  if (takes_turns()) {
+    for (Batch& batch : take_turns()) {
+      microbatches.push_back({.batch = std::move(batch)});
     }
-    if (!batch.has_value()) {
-      if (!is_filled_up) {
+  } else {
+    for (int64_t i = 0; i < parts_.microbatches_per_step; ++i) {
+      std::optional<Batch> batch = next_batch();
+      if (!batch.has_value()) {
         break;
       }
-      batch = empty_batch(info.schema);
+      microbatches.push_back({.batch = std::move(*batch)});
     }
-    microbatches.push_back({.batch = std::move(*batch)});
   }
   if (parts_.repeats_first_batch) {
     repeat_first(microbatches);

@@ -8,6 +8,9 @@
 #pragma once
 
 #include "host/data/data_stream.hpp"
+#include "host/data/shard_turns.hpp"
+#include "host/distributed/collectives/agreement.hpp"
+#include "host/tensor/state/saved_number.hpp"
 #include "host/train/microbatch.hpp"
 #include "host/train/run_state/outcome.hpp"
 #include "host/train/same_data.hpp"
@@ -45,7 +48,7 @@ class WindowFeed final : public WithStateFields<WindowFeed> {
   NextWindow open_next();
   // Called before training on the open window. Makes it last_window(), and returns its label.
   const std::string& begin_window();
-  // Reports data of the open window that is not trained on.
+  // Reports and counts samples of the open window that are not trained on.
   void report_end_of_window();
   void report_empty_window();
   // Reports the rows of packing, and windows that the recipe asks to skip, but the epoch does not
@@ -62,8 +65,15 @@ class WindowFeed final : public WithStateFields<WindowFeed> {
 
   // ---- batches of the open window ----
 
-  bool has_next_batch();
-  // Returns the microbatches of one step; fewer if the window ends. Counts and sums are empty.
+  // Starts to read the open window. Returns true if any rank has a batch.
+  bool start_reading();
+  // Votes kMoreData if this rank has a batch for the next step. The votes of all ranks are then
+  // passed to hear().
+  void vote(Agreement& votes);
+  // Returns true if the window has another step.
+  bool hear(Agreement& votes);
+  // Returns the microbatches of one step; fewer if the window ends, more if the turns of a step
+  // fall on few ranks. Counts and sums are empty. Requires that the window has another step.
   std::vector<Microbatch> take_microbatches();
   // Size of the batches of the last take_microbatches().
   int64_t batch_bytes() const { return batch_bytes_; }
@@ -75,6 +85,13 @@ class WindowFeed final : public WithStateFields<WindowFeed> {
     f.field("windows_empty", self.count_.empty, kKeptOnRollBack);
     f.field("last_window", self.count_.last, kKeptOnRollBack);
     f.field("has_told_skip_list", self.has_reported_skip_list_, kKeptOnRollBack);
+    f.custom(  // checkpoints of earlier versions lack it
+        "dropped_samples",
+        [&](StateTree& tree, const std::string& at) { tree.put_int(at, self.count_.dropped); },
+        [&](const auto& tree, const std::string& at) {
+          self.count_.dropped = tree.find(at) != nullptr ? saved_signed_count(tree, at) : 0;
+        },
+        kKeptOnRollBack);
     f.custom(
         "first_batch",
         [&](StateTree& tree, const std::string& at) { self.put_first_batches(tree, at); },
@@ -85,6 +102,15 @@ class WindowFeed final : public WithStateFields<WindowFeed> {
  private:
   void report_packing();
   bool is_alone() const { return parts_.collective.world_size() == 1; }
+  bool has_next_batch();
+  // True if ranks take turns at the shards of a stream.
+  bool takes_turns() const;
+  bool has_turn(uint32_t shard) const;
+  void ask();
+  void pass_asked(Agreement& votes);
+  bool resolve_turns();
+  std::vector<Batch> take_turns();
+  std::optional<Batch> next_batch();
   NextWindow open(DataStream& data);
   void repeat_first(std::vector<Microbatch>& microbatches);
   void put_first_batches(StateTree& tree, const std::string& at) const;
@@ -92,6 +118,11 @@ class WindowFeed final : public WithStateFields<WindowFeed> {
 
   Parts parts_;
   WindowCount count_;  // excluding the epoch under way
+  // Turns at the shards of the open window.
+  std::optional<ShardTurns> turns_;
+  std::vector<uint32_t> asked_;   // turns whose ranks are asked for a batch
+  bool has_batch_ = false;        // this rank has one for its turn
+  std::vector<uint32_t> agreed_;  // turns that the next step begins with
   bool has_reported_skip_list_ = false;
   std::vector<Batch> first_batches_;  // of the first step, if steps repeat them
   int64_t batch_bytes_ = 0;

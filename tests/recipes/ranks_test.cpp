@@ -119,22 +119,41 @@ TEST_CASE("ranks without a sample join a step", "[recipes][multi-rank]") {
   check_same_records(run.metrics(), alone.metrics());
 }
 
-TEST_CASE("the stream that ends first ends the window for all ranks", "[recipes][multi-rank]") {
-  const std::string recipe = still_recipe(std::string(R"({
+TEST_CASE("streams of different lengths lose no samples", "[recipes][multi-rank]") {
+  const std::string patch = std::string(R"({
+    "metrics": [{"type": "accuracy"}],
     "data": {"batch_size": 2, "train": )") +
-                                          kStreams +
-                                          R"(},
-    "train": {"steps": null, "epochs": 1, "gradient_accumulation": 2},
-    "hooks": [{"type": "event_trace"}]})");
-  const RanksRun run(recipe, 3);
+                            kStreams +
+                            R"(},
+    "train": {"steps": null, "epochs": 1, "gradient_accumulation": ACCUMULATION}})";
+  const auto recipe_with = [&](const std::string& accumulation) {
+    std::string text = patch;
+    return still_recipe(text.replace(text.find("ACCUMULATION"), 12, accumulation));
+  };
+  const RanksRun alone(recipe_with("6"), 1);
+  REQUIRE(alone.exit_codes() == std::vector<int>{0});
+  const RanksRun run(recipe_with("2"), 3);
   INFO(run.text());
   REQUIRE(run.exit_codes() == kAllDone3);
-  // 5, 9 and 13 samples: in the second step rank 0 has one, the others have 4.
-  CHECK(run.summary()["steps"] == 2);
-  CHECK(run.summary()["samples"] == 12 + 1 + 4 + 4);
-  CHECK_THAT(run.file("log.txt"),
-             contains_text("the window ended for all ranks with the first stream that ended; 2 of "
-                           "3 ranks had more data, which was skipped"));
+  CHECK(run.summary()["samples"] == 5 + 9 + 13);
+  CHECK(run.summary()["dropped_samples"] == 0);
+  CHECK(run.summary()["steps"] == alone.summary()["steps"]);
+  check_same_records(run.metrics(), alone.metrics());
+}
+
+TEST_CASE("samples that data.last drops are counted over all ranks", "[recipes][multi-rank]") {
+  const std::string recipe = still_recipe(std::string(R"({
+    "data": {"batch_size": 2, "last": "drop", "train": )") +
+                                          kStreams +
+                                          R"(},
+    "train": {"steps": null, "epochs": 1}})");
+  for (const uint32_t num_ranks : {1U, 3U}) {
+    const RanksRun run(recipe, num_ranks);
+    INFO(run.text());
+    CHECK(run.summary()["samples"] == 4 + 8 + 12);
+    CHECK(run.summary()["dropped_samples"] == 3);
+    CHECK_THAT(run.file("log.txt"), contains_text("dropped 3 samples at the end of the window"));
+  }
 }
 
 TEST_CASE("each rank has a log of its own, and rank 0 alone the rest", "[recipes][multi-rank]") {

@@ -14,6 +14,7 @@ void Agreement::start(std::span<const double> to_add) {
   travelling_ = pending_;
   pending_ = Decision();
   sums_.assign(to_add.begin(), to_add.end());
+  by_rank_.assign(collective_.world_size(), travelling_);
   if (collective_.world_size() == 1) {
     return;
   }
@@ -34,7 +35,7 @@ const Decision& Agreement::resolve() {
   std::vector<double> numbers(sums_.size());
   for (uint32_t rank = 0; rank < collective_.world_size(); ++rank) {
     const std::byte* const begin = all.data() + rank * stride;
-    decltype(travelling_.votes_) votes;
+    auto& votes = by_rank_[rank].votes_;
     std::memcpy(votes.data(), begin, sizeof(votes));
     for (size_t i = 0; i < votes.size(); ++i) {
       travelling_.votes_[i] = std::max(travelling_.votes_[i], votes[i]);
@@ -48,6 +49,11 @@ const Decision& Agreement::resolve() {
   }
   under_way_.reset();
   return travelling_;
+}
+
+bool Agreement::has_voted(uint32_t rank, Vote vote) {
+  resolve();
+  return by_rank_[rank].has(vote);
 }
 
 std::span<const double> Agreement::sums() {

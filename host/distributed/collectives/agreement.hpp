@@ -19,7 +19,7 @@
 namespace tenon {
 
 enum class Vote : size_t {
-  kOutOfData,    // this rank has no batch after this step: the window ends on all ranks
+  kMoreData,     // this rank has another batch; without this vote, the window or evaluation ends
   kSkipUpdate,   // skip this step's update
   kEvaluate,     // evaluate after this step
   kStop,         // end the run normally
@@ -29,7 +29,6 @@ enum class Vote : size_t {
   kRollBack,     // a hook reported a loss spike: the run rolls back at the end of a step
   kSaving,       // this rank is still writing its part of a checkpoint
   kSaveFailed,   // a checkpoint could not be saved, and the run must stop
-  kMoreData,     // in an evaluation: this rank has another batch
   kNumVotes
 };
 
@@ -60,6 +59,8 @@ class Agreement {
   // Returns the decision of the last `start`; waits for it if necessary.
   // Errors  as Gathering::wait
   const Decision& resolve();
+  // Returns true if a rank has cast this vote; waits as `resolve` does.
+  bool has_voted(uint32_t rank, Vote vote);
   // Returns the sums of the numbers, added in rank order; waits as `resolve` does.
   std::span<const double> sums();
   // Calls `start` and `resolve`; for decisions between steps.
@@ -69,6 +70,7 @@ class Agreement {
   Collective& collective_;
   Decision pending_;
   Decision travelling_;
+  std::vector<Decision> by_rank_;
   std::vector<double> sums_;
   std::unique_ptr<Gathering> under_way_;
 };

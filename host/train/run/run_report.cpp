@@ -85,6 +85,8 @@ void put_progress(Json& summary, const Outcome& outcome) {
   summary["windows_left_out"] = {
       {"skipped", windows.skipped}, {"repeated", windows.repeated}, {"empty", windows.empty}};
   summary["last_window"] = or_null(windows.last);
+  summary["dropped_samples"] = windows.dropped;
+  summary["data_left_out"] = windows.left_out;
   summary["samples"] = outcome.state.samples;
   summary["tokens"] = outcome.state.tokens;
   if (outcome.packed.has_value()) {

@@ -38,12 +38,15 @@ struct NonFiniteCount {
   std::string last_origin;  // of the last non-finite update; "" if there was none
 };
 
-// Windows of data.train that were not trained on, and the last window.
+// Windows and samples of data.train that were not trained on, and the last window.
 struct WindowCount {
   uint64_t skipped = 0;   // requested by the dataset or the recipe
   uint64_t repeated = 0;  // appeared again in an epoch and were skipped
   uint64_t empty = 0;     // had no batch
-  std::string last;       // label of the last window opened
+  int64_t dropped = 0;    // samples, by data.last
+  // Late windows and files that are not read, and why: one line each.
+  std::vector<std::string> left_out = {};
+  std::string last;  // label of the last window opened
 };
 
 // Rows of data.train, with packing, over all ranks and epochs.

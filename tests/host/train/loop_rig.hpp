@@ -279,15 +279,11 @@ struct LoopRig {
   bool run_step(bool is_wanted = true) {
     ++state.step;
     std::vector<Microbatch> microbatches = feed.take_microbatches();
-    step.run_microbatches(microbatches, [this] {
-      if (!feed.has_next_batch()) {
-        requests.votes().vote(Vote::kOutOfData);
-      }
-    });
-    const Decision decision = requests.votes().resolve();
+    step.run_microbatches(microbatches, [this] { feed.vote(requests.votes()); });
+    const bool has_data = feed.hear(requests.votes());
     step.update(microbatches, is_wanted);
     view.step().microbatches = nullptr;
-    return !decision.has(Vote::kOutOfData);
+    return has_data;
   }
 
   RecordingHook hook;

@@ -3,7 +3,10 @@
 
 #include "host/error/error.hpp"
 
+#include <algorithm>
 #include <array>
+#include <mutex>
+#include <numeric>
 #include <optional>
 
 #include "tests/host/data/fake_source.hpp"
@@ -37,6 +40,59 @@ std::vector<std::vector<int64_t>> samples_of(const std::vector<Microbatch>& micr
 
 using Samples = std::vector<std::vector<int64_t>>;
 
+// Votes on the next step, as the loop does.
+bool has_another_step(WindowFeed& feed, Collective& collective) {
+  Agreement votes(collective);
+  feed.vote(votes);
+  votes.start();
+  return feed.hear(votes);
+}
+
+// The samples of each step over all ranks, in order of their numbers.
+std::vector<std::vector<int64_t>> steps_of(uint32_t num_ranks,
+                                           const std::vector<int64_t>& shard_sizes,
+                                           FakeStream::End end,
+                                           int64_t batches_per_step) {
+  std::mutex mutex;
+  std::vector<std::vector<int64_t>> steps;
+  bool are_even = true;
+  bool is_complete = true;
+  run_ranks(num_ranks, [&](ThreadCollective& control, ThreadGroup&) {
+    FakeStream source(shard_sizes, end);
+    LoaderOptions options = by_two();
+    options.rank = {.rank = control.rank(), .size = num_ranks};
+    DataStream data(source, options);
+    WindowFeed feed(parts_of(data, control, batches_per_step / num_ranks));
+    feed.begin_epoch(0);
+    feed.open_next();
+    bool has_data = feed.start_reading();
+    for (size_t step = 0; has_data; ++step) {
+      const std::vector<Microbatch> microbatches = feed.take_microbatches();
+      {
+        const std::lock_guard lock(mutex);
+        steps.resize(std::max(steps.size(), step + 1));
+        for (const auto& samples : samples_of(microbatches)) {
+          steps[step].insert(steps[step].end(), samples.begin(), samples.end());
+        }
+      }
+      std::vector<int64_t> sizes(num_ranks, 0);
+      sizes[control.rank()] = std::ssize(microbatches);
+      control.all_reduce(sizes, Reduce::kSum, "microbatches");
+      has_data = has_another_step(feed, control);
+      const std::lock_guard lock(mutex);
+      are_even = are_even && std::ranges::count(sizes, sizes.front()) == std::ssize(sizes);
+    }
+    const std::lock_guard lock(mutex);
+    is_complete = is_complete && !data.loader().has_next();
+  });
+  CHECK(are_even);
+  CHECK(is_complete);
+  for (std::vector<int64_t>& samples : steps) {
+    std::ranges::sort(samples);
+  }
+  return steps;
+}
+
 }  // namespace
 
 TEST_CASE("an accumulation ends with its window", "[train]") {
@@ -47,10 +103,10 @@ TEST_CASE("an accumulation ends with its window", "[train]") {
   feed.begin_epoch(0);
   REQUIRE(feed.open_next() == NextWindow::kOpen);
   CHECK(samples_of(feed.take_microbatches()) == Samples{{0, 1}, {2, 3}});
-  CHECK(feed.has_next_batch());
+  CHECK(has_another_step(feed, alone));
   CHECK(feed.batch_bytes() > 0);
   CHECK(samples_of(feed.take_microbatches()) == Samples{{4, 5}});
-  CHECK_FALSE(feed.has_next_batch());
+  CHECK_FALSE(has_another_step(feed, alone));
   CHECK(feed.open_next() == NextWindow::kEnd);
 }
 
@@ -108,7 +164,7 @@ TEST_CASE("the first step's batches are repeated, as copies, and survive a check
   std::vector<Microbatch> first = feed.take_microbatches();
   first[0].batch.fields[0].zero_();  // as a hook may
   CHECK(samples_of(feed.take_microbatches()) == Samples{{0, 1}, {2, 3}});
-  CHECK_FALSE(feed.has_next_batch());  // windows end as without it
+  CHECK_FALSE(has_another_step(feed, alone));  // windows end as without it
   StateTree tree;
   feed.put_fields(tree, "run");
 
@@ -122,8 +178,30 @@ TEST_CASE("the first step's batches are repeated, as copies, and survive a check
   CHECK(samples_of(resumed.take_microbatches()) == Samples{{0, 1}, {2, 3}});
 }
 
+TEST_CASE("steps of a stream have the same samples on any number of ranks", "[train]") {
+  using End = FakeStream::End;
+  // Even shards; a shard without samples; shards that end early; fewer shards than batches a step.
+  for (const std::vector<int64_t>& sizes : {std::vector<int64_t>{8, 8, 8, 8, 8, 8},
+                                            {5, 0, 9, 13, 2, 1},
+                                            {0, 0, 0, 0, 0, 31},
+                                            {40, 0, 3, 0, 0, 1, 7, 22, 1},
+                                            {3, 4, 17}}) {
+    for (const End end : {End::kWithLast, End::kAfterLast}) {
+      const auto alone = steps_of(1, sizes, end, 6);
+      size_t num_samples = 0;
+      for (const auto& samples : alone) {
+        num_samples += samples.size();
+      }
+      CHECK(num_samples == static_cast<size_t>(std::accumulate(sizes.begin(), sizes.end(), 0)));
+      CHECK(steps_of(2, sizes, end, 6) == alone);
+      CHECK(steps_of(3, sizes, end, 6) == alone);
+    }
+  }
+}
+
 TEST_CASE("a rank whose stream has ended gets empty batches", "[train]") {
   std::array<std::vector<int64_t>, 2> sizes;
+  std::array<bool, 2> has_more = {true, true};
   run_ranks(2, [&](ThreadCollective& control, ThreadGroup&) {
     FakeStream source({4, 2}, FakeStream::End::kWithLast);
     LoaderOptions options = by_two();
@@ -131,13 +209,15 @@ TEST_CASE("a rank whose stream has ended gets empty batches", "[train]") {
     DataStream data(source, options);
     WindowFeed feed(parts_of(data, control, 2));
     feed.begin_epoch(0);
-    if (feed.open_next() == NextWindow::kOpen) {
+    if (feed.open_next() == NextWindow::kOpen && feed.start_reading()) {
       for (const Microbatch& microbatch : feed.take_microbatches()) {
         sizes[control.rank()].push_back(microbatch.batch.samples);
       }
+      has_more[control.rank()] = has_another_step(feed, control);
       feed.report_end_of_window();
     }
   });
+  CHECK(has_more == std::array<bool, 2>{});
   CHECK(sizes[0] == std::vector<int64_t>{2, 2});
   CHECK(sizes[1] == std::vector<int64_t>{2, 0});
 }

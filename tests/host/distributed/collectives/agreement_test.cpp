@@ -20,7 +20,7 @@ TEST_CASE("a vote of any rank counts for all", "[distributed]") {
   for (uint32_t rank = 0; rank < 3; ++rank) {
     CHECK(decisions[rank].has(Vote::kStop));
     CHECK(decisions[rank].has(Vote::kSkipUpdate));
-    CHECK_FALSE(decisions[rank].has(Vote::kOutOfData));
+    CHECK_FALSE(decisions[rank].has(Vote::kMoreData));
     CHECK_FALSE(later[rank].has(Vote::kStop));
   }
 }
