@@ -60,15 +60,19 @@ std::string values_name(const StateTree& tree, const std::string& prefix) {
 }
 
 // Returns rows for the selected ids. Adds missing rows; with RowParts::kAll, resets existing ones.
-std::vector<int64_t> rows_for(
-    Table& table, const at::Tensor& ids, const at::Tensor& counts, RowParts parts, int64_t step) {
+std::vector<int64_t> rows_for(Table& table,
+                              const at::Tensor& ids,
+                              const at::Tensor& counts,
+                              const at::Tensor& last_steps,
+                              RowParts parts) {
   std::vector<int64_t> rows(static_cast<size_t>(ids.numel()), kNoRow);
   if (parts == RowParts::kValues) {
     table.find(numbers(ids), rows);
   }
   for (size_t i = 0; i < rows.size(); ++i) {
     if (rows[i] == kNoRow) {
-      const Table::RowInfo info = {.count = numbers(counts)[i], .last_step = step};
+      const Table::RowInfo info = {.count = numbers(counts)[i],
+                                   .last_step = numbers(last_steps)[i]};
       table.renew(numbers(ids).subspan(i, 1), {&info, 1}, {&rows[i], 1});
     }
   }
@@ -84,7 +88,8 @@ std::string misfit_of_saved_rows(const TableSpec& spec,
   const std::vector<int64_t> ids = tree.shape_of(state_path(prefix, "ids"));
   const std::vector<int64_t> values = tree.shape_of(values_name(tree, prefix));
   if (ids.size() != 1 || values.size() != 2 || values[0] != ids[0] ||
-      tree.shape_of(state_path(prefix, "counts")) != ids) {
+      tree.shape_of(state_path(prefix, "counts")) != ids ||
+      tree.shape_of(state_path(prefix, "last_steps")) != ids) {
     return "no rows of a table";
   }
   if (values[1] != int64_t{spec.dim}) {
@@ -116,6 +121,7 @@ int64_t take_saved_rows(Table& table,
     throw Error("table.bad_state",
                 "the saved rows of table '" + spec.name + "' do not fit: they are " + misfit);
   }
+  const int64_t shift = table.continue_steps(tree, prefix, step);
   const std::string ids_name = state_path(prefix, "ids");
   const int64_t n = tree.shape_of(ids_name)[0];
   int64_t taken = 0;
@@ -135,9 +141,10 @@ int64_t take_saved_rows(Table& table,
       return chosen_rows(tree, name, first, size, mine, dtype);
     };
     const at::Tensor counts = read(state_path(prefix, "counts"), at::kLong);
+    const at::Tensor last_steps = read(state_path(prefix, "last_steps"), at::kLong).add_(shift);
     const at::Tensor values = read(values_name(tree, prefix), at::kFloat);
     const std::vector<int64_t> rows =
-        rows_for(table, all_ids.index_select(0, mine), counts, parts, step);
+        rows_for(table, all_ids.index_select(0, mine), counts, last_steps, parts);
     table.write(rows, values.const_data_ptr<float>(), int64_t{spec.dim});
     for (size_t s = 0; parts == RowParts::kAll && s < spec.slots.size(); ++s) {
       const at::Tensor slot =
@@ -153,6 +160,7 @@ int64_t take_saved_rows(Table& table,
     }
     taken += std::ssize(chosen);
   }
+  table.take_waiting(tree, prefix, is_mine);
   return taken;
 }
 

@@ -23,9 +23,11 @@ std::string misfit_of_saved_rows(const TableSpec& spec,
                                  const std::string& prefix,
                                  RowParts parts);
 
-// Loads the rows whose ids `is_mine` selects, and returns their number. New rows are admitted, and
-// get the saved counts and `step` as their last step. With RowParts::kAll, so do existing rows.
-// With RowParts::kValues, new rows get initial slots; the slots and counts of existing rows stay.
+// Loads the rows whose ids `is_mine` selects after step `step` of the run, and returns their
+// number. New rows are admitted, and keep their counts and ages: a table that was empty continues
+// the steps of the saved table (Table::continue_steps). With RowParts::kAll, so do existing rows.
+// With RowParts::kValues, new rows get initial slots; the slots, counts and ages of existing rows
+// stay. Ids that wait for admission keep their occurrences.
 // Errors  table.bad_state if the rows do not fit; table.full; errors of reading the state
 int64_t take_saved_rows(Table& table,
                         const StateTree& tree,

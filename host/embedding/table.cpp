@@ -93,8 +93,9 @@ const tenon_row_layout& Table::layout() const {
 void Table::note_update(std::span<const int64_t> rows,
                         std::span<const int64_t> counts,
                         int64_t step) {
-  parts_->step = std::max(parts_->step, step);
-  const uint32_t last_step = narrowed(step);
+  const int64_t now = step + parts_->steps_before;
+  parts_->step = std::max(parts_->step, now);
+  const uint32_t last_step = narrowed(now);
   for (size_t i = 0; i < rows.size(); ++i) {
     if (i + kAhead < rows.size()) {
       parts_->rows.prefetch_notes(rows[i + kAhead]);
@@ -105,13 +106,14 @@ void Table::note_update(std::span<const int64_t> rows,
 }
 
 void Table::end_step(int64_t step) {
+  const int64_t ended = step + parts_->steps_before;
   if (parts_->spec.evict.unseen_steps) {
-    parts_->evict_unseen(step);
+    parts_->evict_unseen(ended);
   }
   if (parts_->spec.evict.max_rows && num_rows() > *parts_->spec.evict.max_rows) {
-    parts_->evict_excess(step, num_rows() - *parts_->spec.evict.max_rows);
+    parts_->evict_excess(ended, num_rows() - *parts_->spec.evict.max_rows);
   }
-  parts_->step = step + 1;
+  parts_->step = ended + 1;
 }
 
 Table::RowInfo Table::info(int64_t row) const {

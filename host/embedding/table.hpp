@@ -72,7 +72,8 @@ class Table final : public Stateful {
   // Addresses of rows, for an optimizer. Valid until the next call that inserts.
   const tenon_row_layout& layout() const;
 
-  // Records an update of these rows in `step`, after `counts` more occurrences of their ids.
+  // Records an update of these rows in step `step` of the run, after `counts` more occurrences of
+  // their ids.
   void note_update(std::span<const int64_t> rows, std::span<const int64_t> counts, int64_t step);
 
   // Ends a step. Evicts rows that are due, from one part of the table per step.
@@ -90,6 +91,16 @@ class Table final : public Stateful {
   // Shapes  ids [n], distinct; infos [n]; rows [n]
   // Errors  table.full, as for find_or_insert
   void renew(std::span<const int64_t> ids, std::span<const RowInfo> infos, std::span<int64_t> rows);
+
+  // Prepares to take rows of a saved table, in or before step `step` + 1. An empty table continues
+  // the steps of the saved table, so that rows and waiting ids keep their ages. Returns what to add
+  // to the last steps of saved rows.
+  int64_t continue_steps(const StateTree& tree, const std::string& prefix, int64_t step);
+  // Takes saved ids that wait for admission, with their occurrences, unless they have a row here.
+  // Errors  table.full, table.bad_state
+  void take_waiting(const StateTree& tree,
+                    const std::string& prefix,
+                    const std::function<bool(int64_t id)>& is_mine);
 
   // Returns all ids with rows, ascending. Takes time proportional to the size of the table.
   std::vector<int64_t> ids() const;

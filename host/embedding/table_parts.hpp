@@ -215,6 +215,8 @@ struct TableParts {
   // Returns the name of a field in the state: "values", "master", "slots/exp_avg".
   std::string field_name(size_t f) const;
 
+  void put_counts(StateTree& tree, const std::string& prefix) const;
+
   // Parts of loading a saved state, in call order. The first returns the number of saved rows.
   // Errors  table.bad_state
   int64_t check_saved(const StateTree& tree, const std::string& prefix) const;
@@ -228,15 +230,21 @@ struct TableParts {
                     const std::string& prefix,
                     const std::function<bool(int64_t id)>& is_mine);
   void check_is_new(int64_t id) const;
+  // Calls use(id, number) for each saved waiting id.
+  // Errors  table.bad_state
+  void for_each_waiting(const StateTree& tree,
+                        const std::string& prefix,
+                        const std::function<void(int64_t id, int32_t number)>& use) const;
 
   TableSpec spec;
   mutable IdIndex index;  // visits without removals do not change it
   RowStore rows;
   TableCounts counts;
   int64_t num_waiting = 0;
-  int64_t step = 0;        // current step
-  uint64_t sweep_at = 0;   // hash at which the next sweep starts
-  uint64_t excess_at = 0;  // hash at which the next search for excess rows starts
+  int64_t step = 0;          // current step, with those of earlier runs
+  int64_t steps_before = 0;  // of earlier runs, whose rows an empty table has taken
+  uint64_t sweep_at = 0;     // hash at which the next sweep starts
+  uint64_t excess_at = 0;    // hash at which the next search for excess rows starts
 };
 
 }  // namespace tenon

@@ -136,14 +136,19 @@ void Table::snapshot(StateTree& tree, const std::string& prefix) const {
   }
   put("waiting/ids", waiting_ids);
   put("waiting/notes", waiting_notes);
-  tree.put_int(state_path(prefix, "step"), parts_->step);
-  tree.put_int(
-      state_path(prefix, "sweep_at"), static_cast<int64_t>(parts_->sweep_at), TENON_STATE_PER_RANK);
-  tree.put_int(state_path(prefix, "excess_at"),
-               static_cast<int64_t>(parts_->excess_at),
-               TENON_STATE_PER_RANK);
+  parts_->put_counts(tree, prefix);
+}
+
+void TableParts::put_counts(StateTree& tree, const std::string& prefix) const {
+  const auto put = [&](const char* name, auto value, uint32_t scope) {
+    tree.put_int(state_path(prefix, name), static_cast<int64_t>(value), scope);
+  };
+  put("step", step, TENON_STATE_REPLICATED);
+  put("steps_before", steps_before, TENON_STATE_REPLICATED);
+  put("sweep_at", sweep_at, TENON_STATE_PER_RANK);
+  put("excess_at", excess_at, TENON_STATE_PER_RANK);
   for (const auto& [name, member] : kCounts) {
-    tree.put_int(state_path(prefix, name), parts_->counts.*member, TENON_STATE_PER_RANK);
+    put(name, counts.*member, TENON_STATE_PER_RANK);
   }
 }
 
@@ -194,6 +199,7 @@ void TableParts::load_counts(const StateTree& tree, const std::string& prefix) {
     return tree.find(path) != nullptr ? tree.get_int(path) : 0;
   };
   step = saved_signed_count(tree, state_path(prefix, "step"));
+  steps_before = get("steps_before");  // checkpoints of earlier versions lack it
   sweep_at = static_cast<uint64_t>(get("sweep_at"));
   excess_at = static_cast<uint64_t>(get("excess_at"));
   for (const auto& [name, member] : kCounts) {
@@ -241,9 +247,10 @@ void TableParts::load_rows(const StateTree& tree,
   }
 }
 
-void TableParts::load_waiting(const StateTree& tree,
-                              const std::string& prefix,
-                              const std::function<bool(int64_t id)>& is_mine) {
+void TableParts::for_each_waiting(
+    const StateTree& tree,
+    const std::string& prefix,
+    const std::function<void(int64_t id, int32_t number)>& use) const {
   const at::Tensor ids = tree.get_tensor(state_path(prefix, "waiting/ids")).contiguous();
   const at::Tensor notes = tree.get_tensor(state_path(prefix, "waiting/notes")).contiguous();
   if (ids.scalar_type() != at::kLong || notes.scalar_type() != at::kInt || ids.dim() != 1 ||
@@ -251,19 +258,66 @@ void TableParts::load_waiting(const StateTree& tree,
     bad_state(spec.name, "waiting/ids and waiting/notes do not go together");
   }
   for (int64_t i = 0; i < ids.numel(); ++i) {
-    const int64_t id = ids.const_data_ptr<int64_t>()[i];
     const int32_t number = notes.const_data_ptr<int32_t>()[i];
-    if (!is_mine(id)) {
-      continue;
-    }
-    check_is_new(id);
     if (number >= 0 || number == IdIndex::kNothing) {
       bad_state(spec.name, formatted("waiting/notes holds {}", number));
     }
+    use(ids.const_data_ptr<int64_t>()[i], number);
+  }
+}
+
+void TableParts::load_waiting(const StateTree& tree,
+                              const std::string& prefix,
+                              const std::function<bool(int64_t id)>& is_mine) {
+  for_each_waiting(tree, prefix, [&](int64_t id, int32_t number) {
+    if (!is_mine(id)) {
+      return;
+    }
+    check_is_new(id);
     check_room(/*with_row=*/false);
     index.insert(id, number);
     ++num_waiting;
+  });
+}
+
+int64_t Table::continue_steps(const StateTree& tree, const std::string& prefix, int64_t step) {
+  const int64_t saved = saved_signed_count(tree, state_path(prefix, "step"));
+  if (parts_->index.size() > 0) {
+    return std::max(parts_->step, step + 1 + parts_->steps_before) - saved;
   }
+  parts_->steps_before = std::max<int64_t>(0, saved - 1 - step);
+  parts_->step = saved;
+  for (const auto& [name, at] :
+       {std::pair{"sweep_at", &parts_->sweep_at}, {"excess_at", &parts_->excess_at}}) {
+    const std::string path = state_path(prefix, name);
+    *at = tree.find(path) != nullptr ? static_cast<uint64_t>(tree.get_int(path)) : 0;
+  }
+  return 0;
+}
+
+void Table::take_waiting(const StateTree& tree,
+                         const std::string& prefix,
+                         const std::function<bool(int64_t id)>& is_mine) {
+  if (parts_->admits_all()) {
+    return;
+  }
+  const bool keeps_ages =
+      parts_->step == saved_signed_count(tree, state_path(prefix, "step"));  // continue_steps()
+  parts_->for_each_waiting(tree, prefix, [&](int64_t id, int32_t number) {
+    if (!is_mine(id)) {
+      return;
+    }
+    const Waiting saved = waiting_of(number);
+    int32_t* const here = parts_->index.find_one(id);
+    if (here == nullptr) {
+      parts_->check_room(/*with_row=*/false);
+      parts_->index.insert(id, keeps_ages ? number : number_of({saved.seen, parts_->age_now()}));
+      ++parts_->num_waiting;
+    } else if (*here < 0) {
+      const Waiting own = waiting_of(*here);
+      *here = number_of({std::max(own.seen, saved.seen), own.age});
+    }
+  });
 }
 
 void TableParts::check_is_new(int64_t id) const {

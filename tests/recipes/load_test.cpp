@@ -220,6 +220,17 @@ TEST_CASE("rows of tables come from another run, into as many ranks as there are
     CHECK_THAT(desk.fail(desk.with_load(other, R"([{"from": "$DESK/yesterday")" + both), "slots"),
                contains_text("[load.mismatch]"));
   }
+  SECTION("optimizer state comes only with its parameters") {
+    const std::string told = desk.succeed(
+        desk.with_load(read, R"([{"from": "$DESK/yesterday", "parts": ["tables", "optimizer"]}])"),
+        "rows");
+    CHECK_THAT(told,
+               contains_text("unchanged: the optimizer state of parameters, which are not loaded"));
+    CHECK_THAT(
+        desk.fail(desk.with_load(read, R"([{"from": "$DESK/yesterday", "parts": ["optimizer"]}])"),
+                  "moments"),
+        contains_text("/parts has \"optimizer\" without \"parameters\""));
+  }
 }
 
 TEST_CASE("tables of another dim are refused, and new ones begin anew", "[recipes]") {

@@ -351,7 +351,7 @@ class LoadPlanning {
       }
       const auto found = there_of.find(name);
       if (found == there_of.end()) {
-        kept_tables_.push_back("table " + name);
+        kept_anyway_.push_back("table " + name);
         continue;
       }
       const std::string below = state_path(run_state::kTables, found->second);
@@ -372,12 +372,29 @@ class LoadPlanning {
     }
   }
 
+  // Optimizer state belongs to the values of its parameter, so it is loaded only with them.
   void place_optimizer() {
     const std::string prefix = state_path(run_state::kOptimizer, "updates");
     if (!source_.state.has_value() || !source_.state->has_subtree(run_state::kOptimizer)) {
       refuse(
           "\n  it has no optimizer state; remove \"optimizer\" from parts, or use a full "
           "checkpoint");
+    }
+    if (!load_.has_parameters) {
+      if (!load_.has_tables) {
+        throw Error("load.mismatch",
+                    load_.pointer +
+                        "/parts has \"optimizer\" without \"parameters\": the optimizer state in " +
+                        source_.address +
+                        " belongs to the parameters there; add \"parameters\", or remove "
+                        "\"optimizer\"");
+      }
+      kept_anyway_.emplace_back("the optimizer state of parameters, which are not loaded");
+      return;
+    }
+    std::set<uint32_t> loaded;  // parameters
+    for (const LoadPlan::Part& part : plan_.parts) {
+      loaded.insert(plan_.weights[part.placed.weight].parameter);
     }
     // Parameter names may contain '/'.
     std::vector<std::string> names;
@@ -387,7 +404,8 @@ class LoadPlanning {
       names.push_back(entry->first.substr(prefix.size() + 1));
     }
     const auto there_of = by_name_here(names);
-    for (const ModelParameter& parameter : goal_.graph.parameters) {
+    for (size_t p = 0; p < goal_.graph.parameters.size(); ++p) {
+      const ModelParameter& parameter = goal_.graph.parameters[p];
       const bool is_trained = parameter.same_as == kNoIndex &&
                               (parameter.flags & TENON_PARAM_FROZEN) == 0 &&
                               (!is_dtype(parameter.dtype) ||
@@ -396,7 +414,7 @@ class LoadPlanning {
         continue;
       }
       const auto found = there_of.find(parameter.name);
-      if (found == there_of.end()) {
+      if (found == there_of.end() || !loaded.contains(static_cast<uint32_t>(p))) {
         plan_.kept.push_back("the optimizer state of " + parameter.name);
       } else {
         plan_.optimized[parameter.name] = found->second;
@@ -454,7 +472,7 @@ class LoadPlanning {
     if (!lines.empty()) {
       refuse(lines);
     }
-    plan_.kept.insert(plan_.kept.end(), kept_tables_.begin(), kept_tables_.end());
+    plan_.kept.insert(plan_.kept.end(), kept_anyway_.begin(), kept_anyway_.end());
   }
 
   void warn_of_initial_values() {
@@ -471,9 +489,9 @@ class LoadPlanning {
   const LoadGoal& goal_;
   const LoadChoice choice_;
   LoadPlan plan_;
-  std::vector<std::string> kept_tables_;
-  std::vector<bool> has_reals_;     // by parametrization
-  std::optional<HfPrefix> prefix_;  // of names in the source
+  std::vector<std::string> kept_anyway_;  // not loaded, also by a strict load
+  std::vector<bool> has_reals_;           // by parametrization
+  std::optional<HfPrefix> prefix_;        // of names in the source
   LoadDifferences differences_;
 };
 

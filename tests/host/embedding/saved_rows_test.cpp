@@ -5,6 +5,9 @@
 
 #include "host/error/error.hpp"
 
+#include <algorithm>
+#include <iterator>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -71,6 +74,7 @@ TEST_CASE("saved rows come to those that a table has", "[embedding]") {
   const uint32_t dtype = GENERATE(uint32_t{TENON_F32}, uint32_t{TENON_BF16});
   Table saved(saved_spec(4, dtype, kSlots));
   fill_ids(saved, {1, 2, 3});
+  saved.end_step(9);
   StateTree tree;
   saved.snapshot(tree, "tables/user");
 
@@ -94,7 +98,57 @@ TEST_CASE("saved rows come to those that a table has", "[embedding]") {
   const int64_t first = 1;
   table.find({&first, 1}, {&row, 1});
   CHECK(table.info(row).count == 101);
-  CHECK(table.info(row).last_step == 5);
+  CHECK(table.info(row).last_step == 3);  // three steps ago, as of step 6
+}
+
+TEST_CASE("a new run that takes the rows of another evicts and admits like one run",
+          "[embedding]") {
+  TableSpec spec = saved_spec(2, TENON_F32);
+  spec.admit.count = 3;
+  spec.evict.unseen_steps = 8;
+  // Id k occurs in steps that are multiples of k + 1, and early ids no more after step 12.
+  const auto run = [](Table& table, int64_t first, int64_t last, int64_t before) {
+    for (int64_t step = first; step <= last; ++step) {
+      std::vector<int64_t> ids;
+      for (int64_t id = 0; id < 20; ++id) {
+        if (step % (id + 1) == 0 && (step <= 12 || id > 3)) {
+          ids.push_back(id);
+        }
+      }
+      const std::vector<int64_t> counts(ids.size(), 1);
+      std::vector<int64_t> rows(ids.size(), kNoRow);
+      table.find_or_insert(ids, counts, rows);
+      std::vector<int64_t> found;
+      std::ranges::copy_if(rows, std::back_inserter(found), [](int64_t r) { return r != kNoRow; });
+      table.note_update(found, std::vector<int64_t>(found.size(), 1), step - before);
+      table.end_step(step - before);
+    }
+  };
+  Table whole(spec);
+  run(whole, 1, 10, 0);
+  auto parts = std::make_unique<Table>(spec);
+  run(*parts, 1, 10, 0);
+  for (int64_t day = 10; day < 40; day += 10) {
+    StateTree tree;
+    parts->snapshot(tree, "user");
+    auto next = std::make_unique<Table>(spec);
+    take_saved_rows(*next, tree, "user", RowParts::kAll, 0, kAll);
+    run(*next, day + 1, day + 10, day);
+    run(whole, day + 1, day + 10, 0);
+    CHECK(next->ids() == whole.ids());
+    CHECK(next->num_waiting() == whole.num_waiting());
+    parts = std::move(next);
+  }
+  CHECK(whole.take_counts().evicted > 0);
+  CHECK(whole.num_waiting() > 0);
+  for (const int64_t id : whole.ids()) {
+    int64_t row = kNoRow;
+    whole.find({&id, 1}, {&row, 1});
+    int64_t other = kNoRow;
+    parts->find({&id, 1}, {&other, 1});
+    CHECK(parts->info(other).count == whole.info(row).count);
+    CHECK(parts->info(other).last_step == whole.info(row).last_step);
+  }
 }
 
 TEST_CASE("rows go into a table of another dtype, rounded", "[embedding]") {
