@@ -23,6 +23,14 @@ void append_metric(std::string& line, const std::string& name, double value) {
   line += "  " + name + text;
 }
 
+// Considers an evaluation of single windows, which may lack the metric: it covers other sets, or
+// nothing.
+void consider_windows(BestState* best, const std::optional<MetricRecord>& record, uint64_t step) {
+  if (best != nullptr && record.has_value() && record->find(best->metric()) != nullptr) {
+    best->consider(*record, step);
+  }
+}
+
 }  // namespace
 
 Evaluator::Evaluator(Parts parts)
@@ -43,12 +51,15 @@ bool Evaluator::is_paired(const EvalSet& set) const {
 }
 
 std::optional<uint64_t> Evaluator::evaluated_step() const {
-  return is_evaluated_ ? std::optional(evaluated_step_) : std::nullopt;
+  return window_step_.has_value() ? window_step_
+         : is_evaluated_          ? std::optional(evaluated_step_)
+                                  : std::nullopt;
 }
 
 void Evaluator::forget_evaluated() {
   is_evaluated_ = false;
   evaluated_step_ = 0;
+  window_step_.reset();
   last_metrics_.clear();
 }
 
@@ -81,7 +92,7 @@ bool Evaluator::try_sets(std::set<std::string>& names) {
 
 void Evaluator::evaluate() {
   const uint64_t step = parts_.state.step;
-  if (parts_.sets.empty() || evaluated_step() == step) {
+  if (parts_.sets.empty() || (is_evaluated_ && evaluated_step_ == step)) {
     return;
   }
   missed_.all = true;  // until it is complete
@@ -104,7 +115,8 @@ void Evaluator::evaluate_all_sets() {
   missed_.all = false;
   is_evaluated_ = true;
   evaluated_step_ = step;
-  if (parts_.best != nullptr && !is_best_restored_) {
+  window_step_.reset();
+  if (parts_.best != nullptr && !is_best_restored_ && parts_.best->metric().starts_with("eval/")) {
     parts_.best->consider(*record, step);
   }
 }
@@ -132,6 +144,9 @@ void Evaluator::evaluate_next_window() {
       return evaluate_open_window(data, "next/", line);
     });
   });
+  if (!is_best_restored_) {
+    consider_windows(parts_.best, record, parts_.state.step);
+  }
   data.resume_options();
   missed_.next_window = !record.has_value();
   end_failed();
@@ -145,8 +160,9 @@ void Evaluator::evaluate_paired_windows(const std::string& label) {
   }
   std::vector<DataStream*> complete;
   DataStream* cut = nullptr;
+  std::optional<MetricRecord> record;
   parts_.values.during(parts_.state.step, [&] {
-    run("eval/", label, [&](std::string& line) {
+    record = run("eval/", label, [&](std::string& line) {
       for (const EvalSet& set : parts_.sets) {
         if (!is_paired(set) || !set.data->has_window()) {
           continue;
@@ -160,6 +176,12 @@ void Evaluator::evaluate_paired_windows(const std::string& label) {
       return true;
     });
   });
+  if (record.has_value()) {
+    window_step_ = parts_.state.step;
+    if (!is_best_restored_) {
+      consider_windows(parts_.best, record, parts_.state.step);
+    }
+  }
   for (DataStream* const data : complete) {
     data->close_window();
   }
@@ -397,6 +419,7 @@ bool Evaluator::restore_best() {
     parts_.values.set_final();
     is_evaluated_ = false;
     evaluated_step_ = 0;
+    window_step_.reset();
   }
   char text[160];
   std::snprintf(text,

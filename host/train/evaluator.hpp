@@ -98,7 +98,7 @@ class Evaluator final : public WithStateFields<Evaluator> {
 
   // ---- results ----
 
-  // The step whose parameters were evaluated last.
+  // The step whose parameters were evaluated last, on whole sets of data.eval or on their windows.
   std::optional<uint64_t> evaluated_step() const;
   // After a load: the saved evaluation was of other sets, losses or metrics, so that it does not
   // count as one of these parameters.
@@ -166,7 +166,8 @@ class Evaluator final : public WithStateFields<Evaluator> {
   std::function<void(bool is_best)> on_failure_;  // may be empty
   Missed missed_;
   bool is_evaluated_ = false;
-  uint64_t evaluated_step_ = 0;  // 0 unless is_evaluated_
+  uint64_t evaluated_step_ = 0;          // 0 unless is_evaluated_
+  std::optional<uint64_t> window_step_;  // of an evaluation of single windows since then
   EvaluationLosses series_;
   std::map<std::string, double> last_metrics_;
   uint64_t num_cut_records_ = 0;  // of the interrupted evaluation
