@@ -46,7 +46,7 @@ struct TrainRecipe {
   // At least one of these five is set. The run ends at the first one that it reaches.
   std::optional<std::int64_t> steps;
   std::optional<std::int64_t> epochs;
-  std::optional<std::int64_t> windows;
+  std::optional<std::variant<std::string, std::int64_t>> windows;  // "new", or a number
   std::optional<std::int64_t> tokens;
   std::optional<double> minutes;
   std::optional<std::int64_t> steps_per_window;
@@ -75,6 +75,17 @@ struct TrainRecipe {
   std::optional<std::int64_t> exit_after_steps;
   std::string kill_switch;  // an absolute path; "" for none
 
+  // True if the run trains on each window once, and ends when there is no new window.
+  bool trains_new_windows() const {
+    return windows.has_value() && std::holds_alternative<std::string>(*windows);
+  }
+  // The run length in windows, if it has one.
+  std::optional<std::int64_t> num_windows() const {
+    return windows.has_value() && !trains_new_windows()
+               ? std::optional(std::get<std::int64_t>(*windows))
+               : std::nullopt;
+  }
+
   template <class Section>
   static void bind(Section& s) {
     bind_length(s);
@@ -89,7 +100,7 @@ struct TrainRecipe {
     s.printed(R"({"anyOf": [
         {"required": ["steps"], "properties": {"steps": {"type": "integer"}}},
         {"required": ["epochs"], "properties": {"epochs": {"type": "integer"}}},
-        {"required": ["windows"], "properties": {"windows": {"type": "integer"}}},
+        {"required": ["windows"], "properties": {"windows": {"type": ["integer", "string"]}}},
         {"required": ["tokens"], "properties": {"tokens": {"type": "integer"}}},
         {"required": ["minutes"], "properties": {"minutes": {"type": "number"}}}]})");
     s.key("steps", &TrainRecipe::steps)
@@ -101,8 +112,11 @@ struct TrainRecipe {
         .doc("run length in epochs")
         .resume(resume::kLength);
     s.key("windows", &TrainRecipe::windows)
+        .pattern("^new$")
         .count()
-        .doc("run length in windows")
+        .doc(
+            "run length in windows; \"new\": train on each window once, end when there is no new "
+            "one, and continue with later windows when the command is repeated")
         .resume(resume::kLength);
     s.key("tokens", &TrainRecipe::tokens)
         .count()

@@ -45,7 +45,7 @@ void StopConditions::check_run_length() {
   };
   if (reached(train_.steps, state_.step)) {
     end_after(state_.step, "step");
-  } else if (reached(train_.windows, state_.windows)) {
+  } else if (reached(train_.num_windows(), state_.windows)) {
     end_after(state_.windows, "window");
   } else if (train_.tokens.has_value() && state_.tokens >= *train_.tokens) {
     end_after(static_cast<uint64_t>(state_.tokens), "token");
@@ -166,6 +166,12 @@ void StopConditions::end_waiting() {
   } else {
     end_in_time();
   }
+}
+
+void StopConditions::end_without_new_window(const std::string& last) {
+  const std::string so_far =
+      last.empty() ? "no window yet" : "trained on all windows up to " + last;
+  end(ExitCode::kDone, state_.step == first_step_ ? "nothing new; " + so_far : so_far);
 }
 
 bool StopConditions::cuts_evaluation() {

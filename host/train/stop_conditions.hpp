@@ -85,6 +85,8 @@ class StopConditions final : public WithStateFields<StopConditions> {
   void check_clock(const Decision& decision);
   // Ends the run while it waits for a window that does not exist yet. Called by every rank.
   void end_waiting();
+  // Ends a run that trains on new windows, since there is no new one after `last` (a label).
+  void end_without_new_window(const std::string& last);
   // If any rank is interrupted, calls cut_evaluation() and returns true. Called by every rank.
   bool cuts_evaluation();
   // Ends the run as stopped early, even if it had reached its end. Called by every rank.

@@ -202,6 +202,9 @@ void Trainer::finish_training() {
     }
   }
   checkpoints_.finish();
+  if (parts_.recipe.train.trains_new_windows() && state().step == stop_.first_step()) {
+    return;  // nothing new: the last command has evaluated and exported
+  }
   if (stop_.code() == ExitCode::kDone) {
     if (evaluator_.restore_best()) {
       parts_.flow.publish();
@@ -259,6 +262,10 @@ void Trainer::begin_epoch(bool is_resumed) {
 bool Trainer::run_windows() {
   while (!stop_.is_over()) {
     const NextWindow next = place_.resumes_window ? NextWindow::kOpen : feed_.open_next();
+    if (next == NextWindow::kEnd && parts_.recipe.train.trains_new_windows()) {
+      stop_.end_without_new_window(feed_.last_window());
+      return false;
+    }
     if (next == NextWindow::kEnd) {
       return true;
     }

@@ -339,8 +339,20 @@ void RunComponents::check_windows() {
     if (!recipe_.data.skip_windows.empty()) {
       contradicts("/data/skip_windows", no_windows);
     }
+    if (recipe_.train.trains_new_windows()) {
+      contradicts("/train/windows", no_windows);
+    }
     if (recipe_.eval.with_window != WithWindow::kNever) {
       contradicts("/eval/with_window", no_windows);
+    }
+  }
+  if (recipe_.train.trains_new_windows()) {
+    if (recipe_.train.epochs.has_value()) {
+      contradicts("/train/epochs", "no epoch ends if train.windows is \"new\"; remove one of them");
+    }
+    if (!recipe_.checkpoint.has_value()) {
+      contradicts("/train/windows",
+                  "\"new\" continues from a checkpoint; add a section \"checkpoint\"");
     }
   }
   const auto has_windows = [](RunDataset& set) { return set.source().info().has_windows; };

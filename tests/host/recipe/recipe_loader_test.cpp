@@ -144,7 +144,7 @@ TEST_CASE("a whole recipe is read key by key", "[recipe]") {
   CHECK(recipe.hooks[1].pointer == "/hooks/1");
   CHECK(recipe.train.steps == 300);
   CHECK(recipe.train.epochs == 2);
-  CHECK(recipe.train.windows == 5);
+  CHECK(recipe.train.num_windows() == 5);
   CHECK(recipe.train.tokens == 9000);
   CHECK(recipe.train.minutes == 2.5);
   CHECK(recipe.train.overfit_batch);

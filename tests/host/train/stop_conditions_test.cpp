@@ -39,11 +39,33 @@ Decision decided(Vote vote) {
 TEST_CASE("the run ends at its length, in whatever unit the recipe gives it", "[train]") {
   CHECK(reason(with(&TrainRecipe::steps, 3), {.step = 2}).empty());
   CHECK(reason(with(&TrainRecipe::steps, 3), {.step = 3}) == "reached 3 steps");
-  CHECK(reason(with(&TrainRecipe::windows, 1), {.windows = 1}) == "reached 1 window");
+  TrainRecipe one_window;
+  one_window.windows = 1;
+  CHECK(reason(one_window, {.windows = 1}) == "reached 1 window");
   CHECK(reason(with(&TrainRecipe::tokens, 100), {.tokens = 120}) == "reached 120 tokens");
   CHECK(reason(with(&TrainRecipe::epochs, 2), {.epochs = 2}) == "reached 2 epochs");
   CHECK(reason(with(&TrainRecipe::exit_at_step, 5), {.step = 5}) == "exit_at_step 5");
   CHECK(reason(with(&TrainRecipe::exit_after_steps, 2), {.step = 2}) == "exit_after_steps 2");
+}
+
+TEST_CASE("a run on new windows ends when there is none, and says whether it had one", "[train]") {
+  SingleRank alone;
+  TrainRecipe train;
+  train.windows = "new";
+  RunState state = {.step = 5, .windows = 7};
+  const auto reason_after = [&](uint64_t first_step, const std::string& last) {
+    StopConditions stop(train, state, alone, nullptr);
+    stop.start_after(first_step);
+    stop.check_run_length();
+    CHECK_FALSE(stop.is_over());
+    stop.end_without_new_window(last);
+    CHECK(stop.code() == ExitCode::kDone);
+    return stop.reason();
+  };
+  CHECK(reason_after(3, "tue") == "trained on all windows up to tue");
+  CHECK(reason_after(5, "tue") == "nothing new; trained on all windows up to tue");
+  state.step = 0;
+  CHECK(reason_after(0, "") == "nothing new; no window yet");
 }
 
 TEST_CASE("steps to exit at are counted from the resumed step", "[train]") {
