@@ -55,6 +55,17 @@ struct MixPartInfo {
   bool has_lengths = false;
 };
 
+// What a source reports beside its batches.
+struct SourceReport {
+  struct BadWindow {
+    uint64_t id = 0;
+    std::string label;
+    std::string why;
+  };
+  std::vector<std::string> left_out;        // lines about data that it does not read
+  std::vector<BadWindow> bad_windows = {};  // that cannot be read, found when the run started
+};
+
 class DataSource {
  public:
   virtual ~DataSource() = default;
@@ -98,6 +109,9 @@ class DataSource {
   //
   // Threads  [main], while no read is running
   virtual void reset(uint64_t epoch) = 0;
+
+  // Threads  [main], while no read is running
+  virtual SourceReport report() { return {}; }
 
   // Returns the sources of a mix; empty for any other source.
   virtual std::span<const MixPartInfo> parts() const { return {}; }

@@ -251,6 +251,24 @@ std::optional<Window> DataStream::walk_to_next() {
   return std::nullopt;
 }
 
+void DataStream::check_windows() {
+  for (const SourceReport::BadWindow& bad : source_.report().bad_windows) {
+    tenon_window abi{};
+    abi.struct_size = sizeof(abi);
+    abi.id = bad.id;
+    abi.label_ref = bad.label.c_str();
+    const bool is_read = seen_.contains(bad.id) && !(window_ && window_->id() == bad.id);
+    if (!is_read && !excluded_.matches(Window(abi))) {
+      throw Error("data.bad_window",
+                  formatted("{}: window {} cannot be read: {}; repair it, or skip it with "
+                            "data.skip_windows",
+                            source_.name(),
+                            bad.label,
+                            bad.why));
+    }
+  }
+}
+
 void DataStream::open(const LoaderPosition& start) {
   LoaderOptions options = options_;
   if (options.max_batches) {
@@ -355,15 +373,7 @@ void DataStream::walk_back_to(uint64_t id, const std::string& label) {
       window_ = std::move(window);
       return;
     }
-    if (seen_.insert(window->id()).second) {
-      log_warning(formatted(
-          "{}: the window {} (id {}) did not exist when the run read window {}, which follows it; "
-          "it is skipped",
-          source_.name(),
-          window->label(),
-          window->id(),
-          label));
-    }
+    skip_late(*window, label);
   }
   throw Error("data.changed",
               formatted("{}: window number {} of epoch {}, {} (id {}), in which the checkpoint was "
@@ -373,6 +383,37 @@ void DataStream::walk_back_to(uint64_t id, const std::string& label) {
                         *epoch_,
                         label,
                         id));
+}
+
+// A dataset that skips the window says so itself.
+void DataStream::skip_late(const Window& window, const std::string& last) {
+  if (seen_.insert(window.id()).second && !window.is_skipped()) {
+    log_warning(formatted(
+        "{}: the window {} (id {}) did not exist when the run read window {}, which follows it; "
+        "it is skipped",
+        source_.name(),
+        window.label(),
+        window.id(),
+        last));
+  }
+}
+
+// Skips unread windows that precede one that was read. The epoch then starts over.
+void DataStream::skip_late_windows() {
+  std::vector<Window> windows;
+  size_t end = 0;  // after the last window that was read
+  while (std::optional<Window> window = source_.next_window()) {
+    if (window->is_pending()) {
+      break;
+    }
+    windows.push_back(std::move(*window));
+    end = seen_.contains(windows.back().id()) ? windows.size() : end;
+  }
+  for (size_t i = 0; i < end; ++i) {
+    skip_late(windows[i], windows[end - 1].label());
+  }
+  expected_ = seen_;
+  source_.reset(*epoch_);
 }
 
 void DataStream::fail_load(const char* id, const std::string& what) const {
@@ -450,6 +491,9 @@ void DataStream::load(const StateTree& tree, const std::string& prefix) {
     get_packs(tree, at("packs"));
   }
   if (tree.get_int(at("has_window")) == 0) {
+    if (info.has_windows) {
+      skip_late_windows();
+    }
     return;
   }
   if (info.has_windows) {

@@ -103,6 +103,11 @@ class DataStream final : public Stateful {
   // Windows that the dataset returned more than once in this epoch.
   int64_t num_repeated() const { return num_repeated_; }
   const SkipList& excluded() const { return excluded_; }
+  // Checks the windows that the source could not read when the run started. Windows that are
+  // skipped, or were read before, may be among them.
+  //
+  // Errors   data.bad_window
+  void check_windows();
 
   // Returns how many samples of each part of a mix have been delivered in all epochs: in map style
   // to all ranks, in stream style from the shards of this rank. Empty if the source is not a mix.
@@ -137,6 +142,8 @@ class DataStream final : public Stateful {
   void open(const LoaderPosition& start);
   void record_window();
   void walk_back_to(uint64_t id, const std::string& label);
+  void skip_late_windows();
+  void skip_late(const Window& window, const std::string& last);
   [[noreturn]] void fail_load(const char* id, const std::string& what) const;
   // Throws if the saved state does not belong to this source.
   void check_saved(const StateTree& tree, const std::string& prefix) const;

@@ -4,9 +4,12 @@
 
 #include "host/plugin/interface_table.hpp"
 #include "host/plugin/port_spec.hpp"
+#include "host/plugin/stateful_proxy.hpp"
 #include "host/tensor/op_service.hpp"
+#include "host/tensor/state/state_bridge.hpp"
 #include "host/tensor/tensor_service.hpp"
 #include "host/text/formatted.hpp"
+#include "host/text/joined.hpp"
 
 #include <cstddef>
 #include <memory>
@@ -193,6 +196,30 @@ void DatasetProxy::lengths(const Window* window,
 
 LengthSummary DatasetProxy::length_summary(const Window* window) {
   return lengths_of(window).summary();
+}
+
+SourceReport DatasetProxy::report() {
+  const auto state = StatefulProxy::of(instance_);
+  if (!state) {
+    return {};
+  }
+  StateTree tree;
+  StateWriter writer(tree, "state", state->version(), state->host());
+  state->snapshot(*writer.abi());
+  SourceReport report;
+  for (int i = 0; tree.find(formatted("state/left_out/{}", i)) != nullptr; ++i) {
+    const std::string text = tree.get_bytes(formatted("state/left_out/{}", i));
+    for (const std::string_view line : lines_of(text)) {
+      report.left_out.emplace_back(line);
+    }
+  }
+  for (int i = 0; tree.has_subtree(formatted("state/problems/{}", i)); ++i) {
+    const std::string at = formatted("state/problems/{}", i);
+    report.bad_windows.push_back({.id = static_cast<uint64_t>(tree.get_int(at + "/id")),
+                                  .label = tree.get_bytes(at + "/label"),
+                                  .why = tree.get_bytes(at + "/why")});
+  }
+  return report;
 }
 
 void DatasetProxy::reset(uint64_t epoch) {

@@ -46,6 +46,8 @@ class DatasetProxy final : public DataSource {
   std::optional<Window> next_window() override;
   // Does nothing for a map-style dataset without windows that lacks the function.
   void reset(uint64_t epoch) override;
+  // Reads the entries left_out and problems of the dataset's state, if it has a state.
+  SourceReport report() override;
   // Both read all lengths of a window at the first call of an epoch, and keep them.
   void lengths(const Window* window,
                std::span<const int64_t> indices,

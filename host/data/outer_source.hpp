@@ -29,6 +29,7 @@ class OuterSource : public DataSource {
   }
   std::optional<Window> next_window() override { return source_.next_window(); }
   void reset(uint64_t epoch) override { source_.reset(epoch); }
+  SourceReport report() override { return source_.report(); }
   std::span<const MixPartInfo> parts() const override { return source_.parts(); }
   std::vector<int64_t> part_samples(const LoaderPosition& position) const override {
     return source_.part_samples(position);

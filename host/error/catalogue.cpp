@@ -37,6 +37,7 @@ constexpr auto kErrors = std::to_array<ErrorEntry>({
      "a length of a sample is invalid, or differs from the sample that was read"},
     {"data.bad_mix", ExitCode::kRecipe, "the datasets cannot be mixed"},
     {"data.bad_state", ExitCode::kRecipe, "the saved dataset position does not fit the dataset"},
+    {"data.bad_window", ExitCode::kRecipe, "a file of a window cannot be opened"},
     {"data.beyond_model",
      ExitCode::kRecipe,
      "a sample is longer than the model takes, or has tokens outside of its vocabulary"},

@@ -176,7 +176,13 @@ void Trainer::load() {
   } else if (loader_.load_pretrained(take_position)) {
     fire_and_sync(TENON_EVENT_AFTER_LOAD);
   }
+  for (const std::vector<EvalSet>* const sets : {&parts_.eval_sets, &parts_.test_sets}) {
+    for (const EvalSet& set : *sets) {
+      set.data->check_windows();
+    }
+  }
   if (!parts_.is_eval_only && !parts_.is_seed_only) {
+    parts_.train_data.check_windows();
     checkpoints_.export_missed(loader_.resumed_boundary());
     evaluator_.evaluate_missed(feed_.last_window());
   }

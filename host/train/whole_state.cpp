@@ -79,6 +79,9 @@ void WholeState::roll_back(const StateTree& tree) {
 
 // Matches metrics by name: "metrics/1" may have been saved as "metrics/0", or not at all.
 std::string WholeState::saved_role(const StateTree& tree, const std::string& role) const {
+  if (role.starts_with("data/") && !tree.has_subtree(state_path(kComponents, role))) {
+    return "";  // the dataset had no state yet in the release that saved the run
+  }
   const std::string prefix = std::string(kMetrics) + "/";
   if (parts_.metrics == nullptr || !role.starts_with(prefix)) {
     return role;

@@ -86,7 +86,7 @@ void get_sequences(const StateTree& tree, const std::string& place, Batch& batch
 }  // namespace
 
 void WindowFeed::begin_epoch(uint64_t epoch) {
-  const WindowCount so_far = count();
+  const WindowCount so_far = count();  // before the source starts over
   count_.skipped = so_far.skipped;
   count_.repeated = so_far.repeated;
   parts_.data.begin_epoch(epoch);
@@ -209,6 +209,7 @@ WindowCount WindowFeed::count() const {
   WindowCount count = count_;
   count.skipped += static_cast<uint64_t>(parts_.data.num_skipped());
   count.repeated += static_cast<uint64_t>(parts_.data.num_repeated());
+  count.left_out = parts_.data.source().report().left_out;
   return count;
 }
 

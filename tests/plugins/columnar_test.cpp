@@ -725,29 +725,155 @@ TEST_CASE("a folder that grows gives its windows as they become whole, until its
   }
 }
 
-TEST_CASE("files that come after their window are an error, files that go are not", "[plugins]") {
+TEST_CASE("files that arrive after their window are skipped, and files that go are not missed",
+          "[plugins]") {
   const tenon::ScratchFolder folder;
-  const json by_time = {
-      {"by", "time"}, {"pattern", "dt=%Y-%m-%d"}, {"follow", {{"poll_seconds", 0.01}}}};
-  const json by_files = {{"by", "files"}, {"follow", {{"poll_seconds", 0.01}}}};
-  for (const json& windows : {by_time, by_files}) {
-    CAPTURE(windows.dump());
-    const auto root = folder.path() / windows["by"].get<std::string>();
-    place(0, root / "dt=2026-11-02/a.parquet");
-    place(1, root / "dt=2026-11-03/a.parquet");
-    auto source = open({root.string()}, kIds, {{"windows", windows}});
-    tenon::DataStream stream(source, {.batch_size = 100});
+  place(0, folder.path() / "dt=2026-11-02/a.parquet");
+  place(1, folder.path() / "dt=2026-11-03/a.parquet");
+  const auto opened = [&](const char* late) {
+    return open({folder.path().string()},
+                kIds,
+                {{"windows",
+                  {{"by", "time"},
+                   {"pattern", "dt=%Y-%m-%d"},
+                   {"late", late},
+                   {"follow", {{"poll_seconds", 0.01}}}}}});
+  };
+  auto failing = opened("fail");
+  auto source = opened("skip");
+  for (tenon::DatasetProxy* const each : {&failing, &source}) {
+    tenon::DataStream stream(*each, {.batch_size = 100});
     stream.begin_epoch(0);
     REQUIRE(stream.next_window());
-    std::filesystem::remove(root / "dt=2026-11-02/a.parquet");
-    if (windows["by"] == "files") {
-      REQUIRE(stream.next_window());
+    if (each == &failing) {
+      place(2, folder.path() / "dt=2026-11-01/a.parquet");
+      CHECK(tenon::error_of([&] {
+              stream.next_window();
+            }).find("dt=2026-11-01/a.parquet) arrived after window 2026-11-02 was read") !=
+            std::string::npos);
+      std::filesystem::remove_all(folder.path() / "dt=2026-11-01");
+      continue;
     }
-    CHECK_FALSE(stream.next_window());
-    place(2, root / "dt=2026-11-01/a.parquet");
-    const std::string late = tenon::error_of([&] { stream.next_window(); });
-    CHECK(late.find("dt=2026-11-01/a.parquet arrived after ") != std::string::npos);
+    // A compacted hour: its files are gone, and another one has their rows.
+    std::filesystem::rename(folder.path() / "dt=2026-11-02/a.parquet",
+                            folder.path() / "dt=2026-11-02/compacted.parquet");
+    place(2, folder.path() / "dt=2026-11-01/a.parquet");
+    place(2, folder.path() / "dt=2026-11-04/a.parquet");
+    REQUIRE(stream.next_window());
+    CHECK(stream.window_label() == "2026-11-03");
+    CHECK(stream.num_skipped() == 1);
+    const std::vector<std::string> lines = source.report().left_out;
+    REQUIRE(lines.size() == 2);
+    CHECK(lines[0] == (folder.path() / "dt=2026-11-02/compacted.parquet").string() +
+                          " is skipped: it arrived after its window 2026-11-02 was read");
+    CHECK(lines[1] == "window 2026-11-01 is skipped: it arrived after window 2026-11-02 was read");
   }
+}
+
+TEST_CASE("windows of files take new files, whatever their names", "[plugins]") {
+  const tenon::ScratchFolder folder;
+  for (const char* const name : {"part-8.parquet", "part-9.parquet"}) {
+    place(0, folder.path() / name);
+  }
+  auto source =
+      open({folder.path().string()},
+           kIds,
+           {{"windows", {{"by", "files"}, {"count", 1}, {"follow", {{"poll_seconds", 0.01}}}}}});
+  tenon::DataStream stream(source, {.batch_size = 100});
+  stream.begin_epoch(0);
+  std::vector<std::string> labels;
+  for (const bool is_later : {false, true}) {
+    if (is_later) {
+      std::filesystem::remove(folder.path() / "part-8.parquet");
+      place(1, folder.path() / "part-10.parquet");
+    }
+    while (stream.next_window()) {
+      labels.push_back(stream.window_label());
+    }
+  }
+  CHECK(labels == std::vector<std::string>{"part-8.parquet", "part-9.parquet", "part-10.parquet"});
+  CHECK(source.report().left_out.empty());
+}
+
+TEST_CASE("the marker of a window is in its own folder", "[plugins]") {
+  const tenon::ScratchFolder folder;
+  place(0, folder.path() / "dt=2026-11-20/hr=00/a.parquet");
+  folder.write("dt=2026-11-20/hr=00/_SUCCESS", "");
+  auto source =
+      open({folder.path().string()},
+           kIds,
+           {{"windows",
+             {{"by", "time"}, {"pattern", "dt=%Y-%m-%d"}, {"follow", {{"poll_seconds", 0.01}}}}}});
+  tenon::DataStream stream(source, {.batch_size = 100});
+  stream.begin_epoch(0);
+  CHECK_FALSE(stream.next_window());
+  folder.write("dt=2026-11-20/_SUCCESS", "");
+  CHECK(stream.next_window());
+}
+
+TEST_CASE("files that cannot be read are errors, are skipped, or are waited for", "[plugins]") {
+  const tenon::ScratchFolder folder;
+  place(0, folder.path() / "dt=2026-11-20/a.parquet");
+  place(0, folder.path() / "dt=2026-11-21/a.parquet");
+  folder.write("dt=2026-11-21/b.parquet", "PAR1 garbage");
+  place(0, folder.path() / "dt=2026-11-22/a.parquet");
+  const auto windows = [](const char* bad_files) {
+    return json{
+        {"windows", {{"by", "time"}, {"pattern", "dt=%Y-%m-%d"}, {"bad_files", bad_files}}}};
+  };
+  const auto labels_with = [&](tenon::DatasetProxy& source, tenon::SkipList skipped = {}) {
+    tenon::DataStream stream(source, {.batch_size = 100}, std::move(skipped));
+    stream.begin_epoch(0);
+    stream.check_windows();
+    std::string labels;
+    while (stream.next_window()) {
+      labels += stream.window_label().substr(8) + " ";
+    }
+    return labels;
+  };
+  auto failing = open({folder.path().string()}, kIds, windows("fail"));
+  const std::string problem = tenon::error_of([&] { labels_with(failing); });
+  CHECK(problem.find("window 2026-11-21 cannot be read: ") != std::string::npos);
+  CHECK(problem.find("b.parquet") != std::string::npos);
+  CHECK(labels_with(failing, tenon::SkipList({"2026-11-21"})) == "20 22 ");
+
+  auto skipping = open({folder.path().string()}, kIds, windows("skip"));
+  CHECK(labels_with(skipping) == "20 21 22 ");
+  REQUIRE(skipping.report().left_out.size() == 1);
+  CHECK(skipping.report().left_out[0].find("b.parquet is skipped, in window 2026-11-21: ") !=
+        std::string::npos);
+
+  auto waiting = open({folder.path().string()}, kIds, windows("wait"));
+  CHECK(labels_with(waiting) == "20 ");
+  std::filesystem::remove(folder.path() / "dt=2026-11-21/b.parquet");
+  auto repaired = open({folder.path().string()}, kIds, windows("wait"));
+  CHECK(labels_with(repaired) == "20 21 22 ");
+}
+
+TEST_CASE("a window that is missing is waited for", "[plugins]") {
+  const tenon::ScratchFolder folder;
+  for (const char* const day : {"20", "21", "23"}) {
+    place(0, folder.path() / (std::string("dt=2026-11-") + day + "/a.parquet"));
+  }
+  const auto labels_with = [&](const char* late, const char* incomplete) {
+    auto source = open({folder.path().string()},
+                       kIds,
+                       {{"windows",
+                         {{"by", "time"},
+                          {"pattern", "dt=%Y-%m-%d"},
+                          {"late", late},
+                          {"incomplete", incomplete}}}});
+    tenon::DataStream stream(source, {.batch_size = 100});
+    stream.begin_epoch(0);
+    std::string labels;
+    while (stream.next_window()) {
+      labels += stream.window_label().substr(8) + " ";
+    }
+    return labels;
+  };
+  CHECK(labels_with("skip", "read") == "20 21 23 ");
+  CHECK(labels_with("wait", "read") == "20 21 ");
+  CHECK(labels_with("skip", "leave") == "20 21 ");  // a later file, or a marker, may still come
 }
 
 TEST_CASE("a folder that grows no more ends after max_wait", "[plugins]") {

@@ -10,6 +10,7 @@
 #include <tenon/cpp/dataset.hpp>
 #include <tenon/cpp/plugin.hpp>
 #include <tenon/cpp/source_files.hpp>
+#include <tenon/cpp/stateful.hpp>
 
 #include <algorithm>
 #include <cstdint>
@@ -20,6 +21,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -33,7 +35,7 @@
 namespace {
 
 enum class Check { kAll, kFirst };
-enum class EmptyWindow { kError, kSkip };
+enum class EmptyWindow { kError, kSkip, kWait };
 
 struct ShareOptions : tenon::RowShare {
   static void bind(tenon::OptionBinder<ShareOptions>& binder) {
@@ -86,9 +88,12 @@ struct OpenWindow {
   tenon::DataWindow window;
   std::vector<std::vector<tenon::RowSpan>> shard_spans;
   std::vector<std::unique_ptr<tenon::ShardReader>> shards;
+  bool is_dropped = false;  // its files have changed, and the rest of it is skipped
 };
 
-class Columnar : public tenon::StreamDataset, public tenon::SourceFiles {
+class Columnar : public tenon::StreamDataset,
+                 public tenon::SourceFiles,
+                 public tenon::Stateful {
  public:
   static constexpr const char* kType = "columnar";
   static constexpr const char* kSummary =
@@ -122,8 +127,10 @@ class Columnar : public tenon::StreamDataset, public tenon::SourceFiles {
     binder
         .choice("empty_windows",
                 &Options::empty_windows,
-                {{"error", EmptyWindow::kError}, {"skip", EmptyWindow::kSkip}})
-        .doc("policy for windows without rows");
+                {{"error", EmptyWindow::kError},
+                 {"skip", EmptyWindow::kSkip},
+                 {"wait", EmptyWindow::kWait}})
+        .doc("windows without rows: fail, skip the window, or wait for rows");
     binder.field("share", &Options::share)
         .doc("part of each window to read; another dataset can read the rest");
     binder.field("shards", &Options::shards)
@@ -159,9 +166,12 @@ class Columnar : public tenon::StreamDataset, public tenon::SourceFiles {
   Columnar(const Options& options, const tenon::CreateContext& context)
       : options_(options),
         filter_(options.where),
-        walk_(options.windows, options.paths, [this](const tenon::DataFile& file) {
-          return open(file);
-        }) {
+        walk_(
+            options.windows,
+            options.paths,
+            [this](const tenon::DataFile& file) { return open(file); },
+            [this](const tenon::DataWindow& window) { return awaited_in(window); },
+            [this](const std::string& line) { host().log_warn(line); }) {
     for (const tenon::ColumnOptions& column : options_.columns) {
       for (const tenon::Column& other : columns_) {
         if (other.name() == column.name) {
@@ -216,7 +226,7 @@ class Columnar : public tenon::StreamDataset, public tenon::SourceFiles {
   }
 
   void describe(tenon::DatasetInfo& info) override {
-    const std::vector<tenon::DataFile>& files = listed_ = walk_.start();
+    const std::vector<tenon::DataFile>& files = listed_ = readable(walk_.start());
     int64_t num_rows = 0;
     bool is_resolved = false;
     bool has_values = false;
@@ -299,14 +309,15 @@ class Columnar : public tenon::StreamDataset, public tenon::SourceFiles {
       open_windows_.pop_front();
     }
     forget_files();
-    if (!out.skip && options_.empty_windows == EmptyWindow::kSkip) {
-      out.skip = num_rows_of(spans(open_windows_.back().window)) == 0;
+    const tenon::DataWindow& opened = open_windows_.back().window;
+    if (!out.skip && options_.empty_windows == EmptyWindow::kSkip && !walk_.is_known(opened)) {
+      out.skip = is_empty(opened);
     }
     return true;
   }
 
   void reset(uint64_t epoch) override {
-    walk_.reset();
+    walk_.reset(epoch);
     open_windows_.clear();
     epoch_ = epoch;
   }
@@ -320,13 +331,7 @@ class Columnar : public tenon::StreamDataset, public tenon::SourceFiles {
       }
     }
     if (open.shards.empty()) {
-      const std::vector<tenon::RowSpan> all = spans(open.window);
-      if (all.empty()) {
-        fail_empty(open.window);
-      }
-      const auto num_shards = static_cast<size_t>(options_.shards);
-      open.shard_spans = tenon::assign_to_shards(all, num_shards, options_.deal_by);
-      open.shards.resize(num_shards);
+      prepare(open, position != nullptr);
     }
     TENON_CHECK(shard < open.shards.size(), "no shard ", shard);
     std::unique_ptr<tenon::ShardReader>& reader = open.shards[shard];
@@ -336,8 +341,29 @@ class Columnar : public tenon::StreamDataset, public tenon::SourceFiles {
           tenon::mix_numbers({epoch_, window == nullptr ? 0 : window->id, shard});
       reader = std::make_unique<tenon::ShardReader>(rules_, open.shard_spans[shard], stream);
     }
-    reader->seek(position);
+    try {
+      reader->seek(open.is_dropped ? nullptr : position);
+    } catch (const tenon::Error& error) {
+      if (std::string(error.id()) != "columnar.changed" || !skips_bad_files()) {
+        throw;
+      }
+      leave_out_rest(open.window);
+      reader = std::make_unique<tenon::ShardReader>(rules_, std::vector<tenon::RowSpan>(), 0);
+      reader->seek(nullptr);
+    }
   }
+
+  // The host reads left_out for its summary, and problems before the first step.
+  void snapshot(tenon::StateWriter& writer) override {
+    walk_.memory().snapshot(writer);
+    for (size_t i = 0; i < problems_.size(); ++i) {
+      const std::string at = "problems/" + std::to_string(i);
+      writer.put_int((at + "/id").c_str(), static_cast<int64_t>(problems_[i].window.id));
+      writer.put_bytes((at + "/label").c_str(), problems_[i].window.label);
+      writer.put_bytes((at + "/why").c_str(), problems_[i].why);
+    }
+  }
+  void load(const tenon::StateReader& reader) override { walk_.memory().load(reader); }
 
   bool next(const tenon_window* window,
             uint32_t shard,
@@ -455,6 +481,141 @@ class Columnar : public tenon::StreamDataset, public tenon::SourceFiles {
         window, options_.share, [this](const tenon::DataFile& file) { return open(file); });
   }
 
+  struct Problem {
+    tenon::DataWindow window;
+    std::string why;
+  };
+
+  // Files without those that cannot be opened, which are problems of their windows: the recipe may
+  // skip these windows.
+  std::vector<tenon::DataFile> readable(const std::vector<tenon::DataFile>& files) {
+    if (!walk_.has_windows() || options_.check == Check::kFirst) {
+      return files;
+    }
+    std::vector<tenon::DataFile> kept;
+    for (const tenon::DataFile& file : files) {
+      try {
+        tenon::open_file(file, file_options_, filter_);
+        kept.push_back(file);
+      } catch (const tenon::Error& error) {
+        if (options_.windows.bad_files == tenon::OnFault::kFail) {
+          problems_.push_back({walk_.window_of(file), error.what()});
+        }
+        if (kept.empty() && &file == &files.back()) {
+          throw;
+        }
+      }
+    }
+    return kept;
+  }
+
+  bool skips_bad_files() const { return options_.windows.bad_files == tenon::OnFault::kSkip; }
+
+  // Assigns the rows of a window to shards. `is_resumed`: to continue from a position.
+  void prepare(OpenWindow& open, bool is_resumed) {
+    const bool is_known = walk_.is_known(open.window);
+    const auto num_shards = static_cast<size_t>(options_.shards);
+    if (is_resumed && open.window.has_changed) {
+      if (!skips_bad_files()) {
+        TENON_FAIL(TENON_INVALID,
+                   "columnar.changed",
+                   "window ",
+                   open.window.label,
+                   ", in which the run stopped, has lost files that it had then (",
+                   open.window.parts.front().file.name,
+                   " and others remain or are new); restore them, or set `windows.bad_files` to "
+                   "\"skip\" to skip the rest of the window");
+      }
+      leave_out_rest(open.window);
+      open.is_dropped = true;
+      open.shard_spans.resize(num_shards);
+      open.shards.resize(num_shards);
+      return;
+    }
+    bool has_bad_files = false;
+    if (skips_bad_files() && (!is_known || open.window.has_changed)) {
+      has_bad_files = leave_out_bad_files(open.window);
+    }
+    const std::vector<tenon::RowSpan> all = spans(open.window);
+    if (all.empty() && !has_bad_files && !is_known) {
+      fail_empty(open.window);
+    }
+    if (!is_known || open.window.has_changed) {
+      walk_.opened(open.window);
+    }
+    open.shard_spans = tenon::assign_to_shards(all, num_shards, options_.deal_by);
+    open.shards.resize(num_shards);
+  }
+
+  void leave_out_rest(const tenon::DataWindow& window) {
+    walk_.leave_out(
+        tenon::concat("the rest of window ",
+                      window.label,
+                      " is skipped: its files have changed since the run stopped in it"));
+  }
+
+  // Returns true if there are any.
+  bool leave_out_bad_files(tenon::DataWindow& window) {
+    const size_t num_files = window.parts.size();
+    std::vector<tenon::WindowPart> kept;
+    for (tenon::WindowPart& part : window.parts) {
+      const std::string why = fault_of(part.file);
+      if (why.empty()) {
+        kept.push_back(std::move(part));
+      } else {
+        walk_.leave_out(tenon::concat(part.file.name,
+                                      " is skipped",
+                                      window.label.empty() ? "" : ", in window ",
+                                      window.label,
+                                      ": ",
+                                      why));
+      }
+    }
+    window.parts = std::move(kept);
+    return window.parts.size() < num_files;
+  }
+
+  // Returns why a new window cannot be opened yet; "" if it can.
+  std::string awaited_in(const tenon::DataWindow& window) {
+    if (options_.windows.bad_files == tenon::OnFault::kWait) {
+      for (const tenon::WindowPart& part : window.parts) {
+        if (std::string why = fault_of(part.file); !why.empty()) {
+          return why;
+        }
+      }
+    }
+    return options_.empty_windows == EmptyWindow::kWait && is_empty(window) ? "it has no rows" : "";
+  }
+
+  // Reads all rows of a file. Returns what fails; "" if nothing does.
+  std::string fault_of(const tenon::DataFile& file) {
+    const auto key = std::make_tuple(file.name, file.size, file.changed);
+    const auto known = faults_.find(key);
+    if (known != faults_.end()) {
+      return known->second;
+    }
+    std::string fault;
+    try {
+      std::vector<tenon::RowSpan> rows;
+      for (const tenon::RowGroup& group : open(file)->groups()) {
+        rows.push_back({file, group.number, 0, group.rows});
+      }
+      tenon::ShardReader(rules_, std::move(rows), 0).read_all();
+    } catch (const tenon::Error& error) {
+      fault = error.what();
+    }
+    return faults_.emplace(key, fault).first->second;
+  }
+
+  // False if a file cannot be opened: that is an error of the window when it is read.
+  bool is_empty(const tenon::DataWindow& window) {
+    try {
+      return num_rows_of(spans(window)) == 0;
+    } catch (const tenon::Error&) {
+      return false;
+    }
+  }
+
   [[noreturn]] void fail_empty(const tenon::DataWindow& window) const {
     TENON_FAIL(TENON_INVALID,
                "columnar.empty_window",
@@ -473,6 +634,9 @@ class Columnar : public tenon::StreamDataset, public tenon::SourceFiles {
   std::vector<tenon::DataFile> listed_;  // files at the start
   std::deque<OpenWindow> open_windows_;
   uint64_t epoch_ = 0;
+  std::vector<Problem> problems_;  // of files that existed when the run started
+  // Results of fault_of(), by name, size and time of change.
+  std::map<std::tuple<std::string, int64_t, int64_t>, std::string> faults_;
   std::mutex mutex_;  // guards the members below
   std::map<std::string, std::shared_ptr<const tenon::SourceFile>> open_files_;
 };

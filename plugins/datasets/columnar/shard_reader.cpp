@@ -136,6 +136,13 @@ void ShardReader::seek(const std::string* position) {
   }
 }
 
+void ShardReader::read_all() {
+  seek(nullptr);
+  while (read_piece()) {
+    pieces_.clear();
+  }
+}
+
 ShardReader::OpenSpan ShardReader::open_span(uint64_t number, int64_t from) const {
   const RowSpan& span = spans_[number];
   OpenSpan open;

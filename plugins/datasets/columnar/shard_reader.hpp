@@ -61,6 +61,9 @@ class ShardReader {
   // Errors   columnar.bad_position; columnar.changed if the shard's rows have changed
   void seek(const std::string* position);
 
+  // Reads all rows from the start and drops them, to find errors.
+  void read_all();
+
   // Reads up to `max_rows` and returns the position after them. True at the shard's end.
   bool next(int64_t max_rows, BatchWriter& writer);
 

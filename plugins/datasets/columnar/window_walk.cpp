@@ -21,6 +21,7 @@ uint64_t id_of(const std::string& text) {
 struct TimeOfPath {
   std::array<int, 5> parts = {1970, 1, 1, 0, 0};  // year, month, day, hour, minute
   int finest = -1;                                // index of the finest part in the pattern
+  size_t end = 0;                                 // end of the match in the text
 };
 
 constexpr std::array<char, 5> kTimeLetters = {'Y', 'm', 'd', 'H', 'M'};
@@ -59,6 +60,7 @@ std::optional<TimeOfPath> match_at(const std::string& text, size_t at, const std
     out.parts[letter] = value;
     out.finest = std::max(out.finest, static_cast<int>(letter));
   }
+  out.end = at;
   return out;
 }
 
@@ -80,6 +82,12 @@ bool is_time(const TimeOfPath& time) {
   const bool is_leap = (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
   return month >= 1 && month <= 12 && day >= 1 && day <= kDays[static_cast<size_t>(month - 1)] &&
          !(month == 2 && day == 29 && !is_leap) && hour <= 23 && minute <= 59;
+}
+
+// Seconds from a window to the next one; 0 if they differ.
+int64_t step_of(const std::string& pattern) {
+  const auto has = [&](const char* part) { return pattern.find(part) != std::string::npos; };
+  return has("%M") || !has("%d") ? 0 : has("%H") ? 3600 : 86400;
 }
 
 // "2026-11-20/07:30", down to the finest part of the pattern.
@@ -117,7 +125,7 @@ void FollowOptions::bind(OptionBinder<FollowOptions>& binder) {
   binder.field("end_marker", &FollowOptions::end_marker)
       .doc("name of the file in the folder that marks the end of the data");
   binder.field("window_marker", &FollowOptions::window_marker)
-      .doc("by time: name of the file, next to the data files, that marks a window as complete");
+      .doc("by time: name of the file, in the window's folder, that marks a window as complete");
 }
 
 void WindowOptions::bind(OptionBinder<WindowOptions>& binder) {
@@ -140,14 +148,38 @@ void WindowOptions::bind(OptionBinder<WindowOptions>& binder) {
       .doc("skip windows whose label sorts before this one, for example \"2026-11-20\"");
   binder.field("skip_after", &WindowOptions::skip_after)
       .doc("skip windows whose label sorts after this one");
+  binder
+      .choice("late",
+              &WindowOptions::late,
+              {{"skip", OnFault::kSkip}, {"wait", OnFault::kWait}, {"fail", OnFault::kFail}})
+      .doc(
+          "windows and files that arrive after a later window was read: skip them, wait for each "
+          "window in turn (by day or hour), or fail");
+  binder
+      .choice("bad_files",
+              &WindowOptions::bad_files,
+              {{"fail", OnFault::kFail}, {"skip", OnFault::kSkip}, {"wait", OnFault::kWait}})
+      .doc(
+          "files that cannot be read: fail, skip the file, or wait until it can be read. skip and "
+          "wait read each window once more before it is used");
+  binder.choice("incomplete", &WindowOptions::reads_incomplete, {{"read", true}, {"leave", false}})
+      .doc("windows at the end of the data that are not known to be complete");
   binder.field("follow", &WindowOptions::follow)
       .doc(
           "keep reading new files that arrive during the run; null: only files present at the "
           "start");
 }
 
-WindowWalk::WindowWalk(WindowOptions options, const std::vector<std::string>& paths, Open open)
-    : options_(std::move(options)), files_(paths), open_(std::move(open)) {
+WindowWalk::WindowWalk(WindowOptions options,
+                       const std::vector<std::string>& paths,
+                       Open open,
+                       Awaited awaited,
+                       Warn warn)
+    : options_(std::move(options)),
+      files_(paths),
+      open_(std::move(open)),
+      awaited_(std::move(awaited)),
+      warn_(std::move(warn)) {
   const auto fail = [](const char* what) {
     TENON_FAIL(TENON_INVALID, "columnar.bad_windows", "`windows` ", what);
   };
@@ -166,6 +198,12 @@ WindowWalk::WindowWalk(WindowOptions options, const std::vector<std::string>& pa
       (options_.by == WindowKind::kNone || options_.by == WindowKind::kTime)) {
     fail("has a `count`, which requires `by` \"files\" or \"rows\"");
   }
+  if (options_.late == OnFault::kWait && step_of(options_.pattern) == 0) {
+    fail("has `late` \"wait\", which requires a `pattern` by day or hour");
+  }
+  if (options_.by == WindowKind::kNone && (options_.bad_files == OnFault::kWait)) {
+    fail("has `bad_files` \"wait\", which requires windows");
+  }
 }
 
 WindowWalk::Entry WindowWalk::entry_of(const DataFile& file) const {
@@ -182,6 +220,9 @@ WindowWalk::Entry WindowWalk::entry_of(const DataFile& file) const {
           ((days_of(time->parts[0], time->parts[1], time->parts[2]) * 24) + time->parts[3]) * 3600 +
           time->parts[4] * 60;
       entry.time_label = label_of(*time);
+      const size_t slash = file.path.find('/', time->end);
+      entry.folder =
+          file.path.substr(0, slash != std::string::npos ? slash + 1 : file.path.rfind('/') + 1);
       return entry;
     }
   }
@@ -202,44 +243,44 @@ void WindowWalk::add_new(const std::vector<DataFile>& files) {
       return std::tie(a.time, a.file.path) < std::tie(b.time, b.file.path);
     });
   }
-  // Windows that were already returned must consist of the same files again.
+  if (options_.by == WindowKind::kRows) {
+    keep_order(found);
+  }
+  entries_ = std::move(found);
+  is_checked_ = false;
+}
+
+// Windows of rows that were already returned must consist of the same files again.
+void WindowWalk::keep_order(std::vector<Entry>& found) const {
   const size_t num_given = next_ + (next_row_ > 0 ? 1 : 0);
   for (size_t i = 0; i < num_given; ++i) {
     const std::string& known = entries_[i].file.path;
-    if (i >= found.size() || found[i].file.path != known) {
-      const bool is_new = i < found.size() &&
-                          std::none_of(entries_.begin(), entries_.end(), [&](const Entry& entry) {
-                            return entry.file.path == found[i].file.path;
-                          });
-      if (is_new) {
-        TENON_FAIL(TENON_INVALID,
-                   "columnar.out_of_order",
-                   found[i].file.name,
-                   " arrived after ",
-                   entries_[i].file.name,
-                   " was read; files must arrive in window order");
-      }
-      // Files of finished windows may be deleted.
-      found.insert(found.begin() + static_cast<std::ptrdiff_t>(i), entries_[i]);
+    if (i < found.size() && found[i].file.path == known) {
+      continue;
     }
+    const bool is_new =
+        i < found.size() && std::none_of(entries_.begin(), entries_.end(), [&](const Entry& entry) {
+          return entry.file.path == found[i].file.path;
+        });
+    if (is_new) {
+      TENON_FAIL(TENON_INVALID,
+                 "columnar.out_of_order",
+                 found[i].file.name,
+                 " arrived after ",
+                 entries_[i].file.name,
+                 " was read; windows of rows need files that arrive in the order of their paths");
+    }
+    // Files of finished windows may be deleted.
+    found.insert(found.begin() + static_cast<std::ptrdiff_t>(i), entries_[i]);
   }
-  if (options_.by == WindowKind::kTime && num_given > 0 && num_given < found.size() &&
-      found[num_given].time <= entries_[num_given - 1].time) {
-    TENON_FAIL(TENON_INVALID,
-               "columnar.out_of_order",
-               found[num_given].file.name,
-               " arrived after its window, ",
-               found[num_given].time_label,
-               ", was read; files must arrive in window order");
-  }
-  entries_ = std::move(found);
 }
 
 void WindowWalk::list() {
   // Check the marker first, so that the listing has every file written before it.
-  const bool has_end = !options_.follow || files_.has_marker(options_.follow->end_marker);
+  const bool has_end = files_.has_marker(options_.follow.value_or(FollowOptions()).end_marker);
   add_new(files_.list());
-  is_last_listing_ = has_end;
+  has_end_ = has_end;
+  is_last_listing_ = !options_.follow || has_end;
 }
 
 const std::vector<DataFile>& WindowWalk::start() {
@@ -270,30 +311,94 @@ const std::vector<DataFile>& WindowWalk::start() {
   return at_start_;
 }
 
-bool WindowWalk::is_marked(const Entry& last) const {
-  const std::string& path = last.file.path;
-  const std::string folder = path.substr(0, path.rfind('/') + 1);
-  const auto info = last.file.file_system->GetFileInfo(folder + options_.follow->window_marker);
+DataWindow WindowWalk::window_of(const DataFile& file) const {
+  DataWindow window;
+  for (size_t i = 0; i < entries_.size(); ++i) {
+    if (entries_[i].file.name != file.name) {
+      continue;
+    }
+    if (options_.by == WindowKind::kTime) {
+      window.label = entries_[i].time_label;
+      window.id = static_cast<uint64_t>(entries_[i].time);
+    } else if (options_.by == WindowKind::kFiles) {
+      window.label = entries_[i - i % static_cast<size_t>(options_.count)].file.below;
+      window.id = id_of(window.label);
+    }
+  }
+  return window;
+}
+
+bool WindowWalk::is_marked(const Entry& entry) const {
+  const auto info = entry.file.file_system->GetFileInfo(
+      entry.folder + options_.follow.value_or(FollowOptions()).window_marker);
   return info.ok() && info->type() == arrow::fs::FileType::File;
 }
 
-bool WindowWalk::take_files(DataWindow& out) {
-  const size_t left = entries_.size() - next_;
-  const auto count = static_cast<size_t>(options_.count);
-  if (left == 0 || (left < count && !is_last_listing_)) {
-    return false;
+// A window that was opened before has the files that it had then. Without some of them it has all
+// that exist, for a run that starts the window over.
+void WindowWalk::keep_known_files(DataWindow& out) const {
+  const WindowMemory::Known& known = *memory_.find(out.id);
+  std::vector<WindowPart> kept;
+  for (const WindowPart& part : out.parts) {
+    if (known.files.count(mark_of(part.file)) > 0) {
+      kept.push_back(part);
+    }
   }
-  const size_t end = next_ + std::min(left, count);
-  for (size_t i = next_; i < end; ++i) {
-    out.parts.push_back({entries_[i].file});
+  out.has_changed = kept.size() < known.files.size();
+  if (!out.has_changed) {
+    out.parts = std::move(kept);
+  }
+}
+
+bool WindowWalk::take_known_files(DataWindow& out) {
+  for (const WindowMemory::Known& known : memory_.windows()) {
+    if (given_.count(known.id) > 0) {
+      continue;
+    }
+    for (const Entry& entry : entries_) {
+      if (known.files.count(mark_of(entry.file)) > 0) {
+        out.parts.push_back({entry.file});
+      }
+    }
+    given_.insert(known.id);
+    if (!out.parts.empty()) {  // files of finished windows may be deleted
+      out.label = known.label;
+      out.id = known.id;
+      out.has_changed = out.parts.size() < known.files.size();
+      return true;
+    }
+  }
+  return false;
+}
+
+// Files that no window has are next, in order of their paths, whenever they arrived.
+bool WindowWalk::take_files(DataWindow& out) {
+  if (take_known_files(out)) {
+    return true;
+  }
+  const auto count = static_cast<size_t>(options_.count);
+  for (const Entry& entry : entries_) {
+    const uint64_t mark = mark_of(entry.file);
+    if (out.parts.size() < count && given_files_.count(mark) == 0 && !memory_.has_file(mark)) {
+      out.parts.push_back({entry.file});
+    }
+  }
+  if (out.parts.empty() || (out.parts.size() < count && !is_last())) {
+    return false;
   }
   // Identified by its first file, so that the id survives moving the folder.
   out.label = out.parts.front().file.below;
-  const auto num_before = std::count_if(entries_.begin(),
-                                        entries_.begin() + static_cast<std::ptrdiff_t>(next_),
-                                        [&](const Entry& e) { return e.file.below == out.label; });
-  out.id = id_of(num_before == 0 ? out.label : concat(out.label, "#", num_before));
-  next_ = end;
+  out.id = id_of(out.label);
+  for (int number = 1; given_.count(out.id) > 0 || memory_.find(out.id) != nullptr; ++number) {
+    out.id = id_of(concat(out.label, "#", number));
+  }
+  if (!is_skipped(out.label) && !may_open(out)) {
+    return false;
+  }
+  given_.insert(out.id);
+  for (const WindowPart& part : out.parts) {
+    given_files_.insert(mark_of(part.file));
+  }
   return true;
 }
 
@@ -313,7 +418,7 @@ bool WindowWalk::take_rows(DataWindow& out) {
       break;
     }
   }
-  if (out.parts.empty() || (wanted > 0 && !is_last_listing_)) {
+  if (out.parts.empty() || (wanted > 0 && !is_last())) {
     return false;
   }
   next_ = at;
@@ -327,22 +432,158 @@ bool WindowWalk::take_rows(DataWindow& out) {
 }
 
 bool WindowWalk::take_time(DataWindow& out) {
-  size_t end = next_;
-  while (end < entries_.size() && entries_[end].time == entries_[next_].time) {
-    ++end;
+  for (size_t begin = 0; begin < entries_.size();) {
+    const Entry& first = entries_[begin];
+    out = {};
+    out.id = static_cast<uint64_t>(first.time);
+    out.time = first.time;
+    out.label = first.time_label;
+    size_t end = begin;
+    for (; end < entries_.size() && entries_[end].time == first.time; ++end) {
+      out.parts.push_back({entries_[end].file});
+    }
+    if (given_.count(out.id) > 0) {
+      begin = end;
+      continue;
+    }
+    out.is_skipped = memory_.is_forgotten(out.time);
+    if (memory_.find(out.id) != nullptr) {
+      keep_known_files(out);
+    } else if (!out.is_skipped && is_late(out)) {
+      out.is_skipped = true;
+    } else if (!out.is_skipped) {
+      const bool is_whole = end < entries_.size() || is_last() || is_marked(first);
+      if (!is_whole || (!is_skipped(out.label) && !may_open(out))) {
+        return false;
+      }
+    }
+    given_.insert(out.id);
+    last_time_ = std::max(last_time_.value_or(out.time), out.time);
+    unopened_[out.id] = out;
+    return true;
   }
-  const bool is_whole =
-      end < entries_.size() || is_last_listing_ || (end > next_ && is_marked(entries_[end - 1]));
-  if (end == next_ || !is_whole) {
+  return false;
+}
+
+// True for a new window that precedes one that was opened.
+bool WindowWalk::is_late(const DataWindow& window) {
+  const WindowMemory::Known* const latest = memory_.latest();
+  if (latest == nullptr || window.time > latest->time || is_skipped(window.label)) {
     return false;
   }
-  for (size_t i = next_; i < end; ++i) {
-    out.parts.push_back({entries_[i].file});
+  if (options_.late == OnFault::kFail) {
+    TENON_FAIL(TENON_INVALID,
+               "columnar.late",
+               "window ",
+               window.label,
+               " (",
+               window.parts.front().file.name,
+               ") arrived after window ",
+               latest->label,
+               " was read; set `windows.late` to \"skip\", or remove its files");
   }
-  out.label = entries_[next_].time_label;
-  out.id = static_cast<uint64_t>(entries_[next_].time);
-  next_ = end;
+  leave_out(concat("window ",
+                   window.label,
+                   " is skipped: it arrived after window ",
+                   latest->label,
+                   " was read"));
   return true;
+}
+
+// True if a new window can be opened now.
+bool WindowWalk::may_open(const DataWindow& window) {
+  const WindowMemory::Known* const latest = memory_.latest();
+  if (options_.late == OnFault::kWait && (latest != nullptr || last_time_)) {
+    const int64_t before =
+        std::max(latest != nullptr ? latest->time : *last_time_, last_time_.value_or(INT64_MIN));
+    if (window.time > before + step_of(options_.pattern)) {
+      wait_for(concat("the window before ", window.label));
+      return false;
+    }
+  }
+  const std::string why = awaited_ ? awaited_(window) : "";
+  if (!why.empty()) {
+    wait_for(concat("window ", window.label, ": ", why));
+  }
+  return why.empty();
+}
+
+void WindowWalk::wait_for(const std::string& what) {
+  if (waits_for_ != what) {
+    waits_for_ = what;
+    if (warn_) {
+      warn_("waiting for " + what);
+    }
+  }
+}
+
+void WindowWalk::leave_out(const std::string& line) {
+  if (memory_.add_left_out(line) && warn_) {
+    warn_(line);
+  }
+}
+
+// A window that is resumed and has lost files is checked when it is opened.
+void WindowWalk::leave_out_late_files() {
+  if (is_checked_ || options_.by != WindowKind::kTime) {
+    return;
+  }
+  is_checked_ = true;
+  for (const WindowMemory::Known& known : memory_.windows()) {
+    std::vector<std::string> late;
+    size_t num_kept = 0;
+    const auto [begin, end] =
+        std::equal_range(entries_.begin(),
+                         entries_.end(),
+                         Entry{{}, known.time, {}, {}},
+                         [](const Entry& a, const Entry& b) { return a.time < b.time; });
+    for (auto entry = begin; entry != end; ++entry) {
+      if (known.files.count(mark_of(entry->file)) > 0) {
+        ++num_kept;
+      } else {
+        late.push_back(entry->file.name);
+      }
+    }
+    const bool may_be_open = !has_opened_ && &known == &memory_.windows().back();
+    if (late.empty() || (may_be_open && num_kept < known.files.size())) {
+      continue;
+    }
+    if (options_.late == OnFault::kFail) {
+      TENON_FAIL(TENON_INVALID,
+                 "columnar.late",
+                 late.front(),
+                 " arrived after its window ",
+                 known.label,
+                 " was read; set `windows.late` to \"skip\", or remove the file");
+    }
+    for (const std::string& name : late) {
+      leave_out(
+          concat(name, " is skipped: it arrived after its window ", known.label, " was read"));
+    }
+  }
+}
+
+// Windows that were returned and not opened are skipped by the host. Files that arrive for them are
+// not late.
+void WindowWalk::opened(const DataWindow& window) {
+  const auto add = [this](const DataWindow& read) {
+    WindowMemory::Known known{read.id, read.time, read.label, {}};
+    for (const WindowPart& part : read.parts) {
+      known.files.insert(mark_of(part.file));
+    }
+    memory_.add(std::move(known));
+  };
+  if (options_.by != WindowKind::kTime && options_.by != WindowKind::kFiles) {
+    return;
+  }
+  for (const auto& [id, other] : unopened_) {
+    if (other.time < window.time && memory_.find(id) == nullptr && !other.is_skipped) {
+      add(other);
+    }
+  }
+  unopened_.clear();
+  add(window);
+  has_opened_ = true;
 }
 
 bool WindowWalk::take(DataWindow& out) {
@@ -368,9 +609,11 @@ bool WindowWalk::take(DataWindow& out) {
 }
 
 WindowWalk::Next WindowWalk::next(DataWindow& out) {
+  leave_out_late_files();
   bool has_window = take(out);
   if (!has_window && !is_last_listing_) {
     list();
+    leave_out_late_files();
     has_window = take(out);
     if (!has_window && !is_last_listing_) {
       const auto now = std::chrono::steady_clock::now();
@@ -388,7 +631,7 @@ WindowWalk::Next WindowWalk::next(DataWindow& out) {
     return Next::kEnd;
   }
   ++num_windows_;
-  out.is_skipped = is_skipped(out.label);
+  out.is_skipped = out.is_skipped || is_skipped(out.label);
   return Next::kWindow;
 }
 
@@ -398,7 +641,13 @@ bool WindowWalk::is_skipped(const std::string& label) const {
          (!after.empty() && label > after && label.compare(0, after.size(), after) != 0);
 }
 
-void WindowWalk::reset() {
+void WindowWalk::reset(uint64_t epoch) {
+  memory_.begin_epoch(epoch);
+  given_.clear();
+  given_files_.clear();
+  unopened_.clear();
+  last_time_.reset();
+  is_checked_ = false;
   next_ = 0;
   next_row_ = 0;
   num_windows_ = 0;
