@@ -11,10 +11,6 @@
 namespace tenon {
 namespace {
 
-[[noreturn]] void fail(const char* id, const std::string& message) {
-  throw Error(TENON_INVALID, id, message);
-}
-
 const char* type_of(const Json& value) {
   return value.is_null()      ? "null"
          : value.is_boolean() ? "a boolean"
@@ -33,14 +29,14 @@ const Json* find(const Json& object, const char* key) {
 const Json& get(const Json& object, const char* key) {
   const Json* const value = find(object, key);
   if (value == nullptr) {
-    fail("chat.bad_sample", concat("the key \"", key, "\" is missing"));
+    fail_sample("chat.bad_sample", concat("the key \"", key, "\" is missing"));
   }
   return *value;
 }
 
 std::string text_of(const Json& value, const std::string& place) {
   if (!value.is_string()) {
-    fail("chat.bad_sample", place + " is " + type_of(value) + ", expected a string");
+    fail_sample("chat.bad_sample", place + " is " + type_of(value) + ", expected a string");
   }
   return value.get<std::string>();
 }
@@ -53,7 +49,8 @@ std::string optional_text(const Json& object, const char* key) {
 const Json& list_at(const Json& object, const char* key) {
   const Json& value = get(object, key);
   if (!value.is_array()) {
-    fail("chat.bad_sample", concat("\"", key, "\" is ", type_of(value), ", expected a list"));
+    fail_sample("chat.bad_sample",
+                concat("\"", key, "\" is ", type_of(value), ", expected a list"));
   }
   return value;
 }
@@ -86,29 +83,29 @@ constexpr std::array<std::string_view, 7> kRoles = {
 // Adds a message to the conversation, after checking it.
 void add_message(NewChat& chat, Json message, const std::string& place) {
   if (!message.is_object()) {
-    fail("chat.bad_sample", place + " is " + type_of(message) + ", expected an object");
+    fail_sample("chat.bad_sample", place + " is " + type_of(message) + ", expected an object");
   }
   const Json* const role = find(message, "role");
   if (role == nullptr || !role->is_string()) {
-    fail("chat.bad_sample", place + " has no \"role\"");
+    fail_sample("chat.bad_sample", place + " has no \"role\"");
   }
   const auto name = role->get<std::string>();
   if (std::find(kRoles.begin(), kRoles.end(), name) == kRoles.end()) {
-    fail("chat.unknown_role",
-         place + " has the unknown role " + json_string(name) +
-             " (expected system, developer, user, assistant, tool, function or ipython)");
+    fail_sample("chat.unknown_role",
+                place + " has the unknown role " + json_string(name) +
+                    " (expected system, developer, user, assistant, tool, function or ipython)");
   }
   const bool is_trainable =
       take_training_keys(message, place + ": ", chat.keys).value_or(true) && chat.is_trained;
   const Json* const content = find(message, "content");
   if (content != nullptr && !content->is_string() && !content->is_array()) {
-    fail("chat.bad_sample",
-         place + ": \"content\" is " + type_of(*content) + ", expected a string or a list");
+    fail_sample("chat.bad_sample",
+                place + ": \"content\" is " + type_of(*content) + ", expected a string or a list");
   }
   const Json* const calls = find(message, "tool_calls");
   if (name == "assistant" && is_trainable && is_blank(content) &&
       (calls == nullptr || calls->empty())) {
-    fail(
+    fail_sample(
         "chat.empty_answer",
         place + " is an empty answer of the assistant; remove the sample, or set \"train\": false");
   }
@@ -137,8 +134,9 @@ Json tool_calls_of(const std::string& text, const std::string& place) {
   Json result = Json::array();
   for (const Json& call : calls.is_array() ? calls : Json::array({nullptr})) {
     if (!call.is_object() || find(call, "name") == nullptr) {
-      fail("chat.bad_sample",
-           place + ": the value of a function_call is not JSON with \"name\" and \"arguments\"");
+      fail_sample(
+          "chat.bad_sample",
+          place + ": the value of a function_call is not JSON with \"name\" and \"arguments\"");
     }
     result.push_back({{"type", "function"}, {"function", call}});
   }
@@ -164,14 +162,14 @@ Json message_of_turn(const Json& turn, const std::string& place) {
                                                             {"tool", "tool"}};
   const Json* const from = find(turn, "from");
   if (from == nullptr || !from->is_string()) {
-    fail("chat.bad_sample", place + " has no \"from\"");
+    fail_sample("chat.bad_sample", place + " has no \"from\"");
   }
   const auto name = from->get<std::string>();
   const auto role = kNames.find(name);
   if (role == kNames.end()) {
-    fail("chat.unknown_role",
-         place + " is from the unknown role " + json_string(name) +
-             " (expected system, human, gpt, function_call or observation)");
+    fail_sample("chat.unknown_role",
+                place + " is from the unknown role " + json_string(name) +
+                    " (expected system, human, gpt, function_call or observation)");
   }
   std::string text = text_of(get(turn, "value"), place + ": \"value\"");
   Json message = turn;
@@ -199,7 +197,7 @@ std::string system_of(const Json& sample) {
   const std::string system = optional_text(sample, "system");
   const std::string other = optional_text(sample, "system_prompt");
   if (!system.empty() && !other.empty() && system != other) {
-    fail("chat.bad_sample", "\"system\" and \"system_prompt\" differ; keep one of them");
+    fail_sample("chat.bad_sample", "\"system\" and \"system_prompt\" differ; keep one of them");
   }
   return system.empty() ? other : system;
 }
@@ -217,13 +215,15 @@ void check_system(const Conversation& chat, const Json& sample) {
     return;
   }
   if (chat.is_text) {
-    fail("chat.bad_sample",
-         "\"system\" stands beside texts, which no chat template renders; write the prompt as "
-         "messages");
+    fail_sample(
+        "chat.bad_sample",
+        "\"system\" stands beside texts, which no chat template renders; write the prompt as "
+        "messages");
   }
   if (chat.messages.size() > 1 && chat.messages[1].at("role") == "system") {
-    fail("chat.bad_sample",
-         "\"system\" stands beside messages that begin with a system message; keep one of them");
+    fail_sample(
+        "chat.bad_sample",
+        "\"system\" stands beside messages that begin with a system message; keep one of them");
   }
 }
 
@@ -236,7 +236,7 @@ void add_instruction(NewChat& chat, const Json& sample) {
       const Json& turn = (*history)[i];
       const std::string place = concat("turn ", i + 1, " of \"history\"");
       if (!turn.is_array() || turn.size() != 2) {
-        fail("chat.bad_sample", place + " is not a pair of strings");
+        fail_sample("chat.bad_sample", place + " is not a pair of strings");
       }
       add_said(chat, "user", text_of(turn[0], place), place);
       add_said(chat, "assistant", text_of(turn[1], place), place);
@@ -268,7 +268,7 @@ void add_completion(NewChat& chat, const Json& completion, const std::string& ke
 
 void set_text(NewChat& chat, std::string prompt, std::string completion, const char* key) {
   if (completion.find_first_not_of(" \t\r\n") == std::string::npos) {
-    fail("chat.empty_answer", concat("\"", key, "\" is empty; remove the sample"));
+    fail_sample("chat.empty_answer", concat("\"", key, "\" is empty; remove the sample"));
   }
   chat.is_text = true;
   chat.prompt = std::move(prompt);
@@ -333,8 +333,8 @@ void add_side(NewChat& chat, const Json& sample, const char* key, size_t num_com
   } else if (prompt != nullptr) {
     list_at(sample, "prompt");  // fails
   } else {
-    fail("chat.bad_sample",
-         "the key \"prompt\" is missing; it is needed where chosen and rejected are texts");
+    fail_sample("chat.bad_sample",
+                "the key \"prompt\" is missing; it is needed where chosen and rejected are texts");
   }
   chat.prompt_size = chat.messages.size();
   add_completion(chat, answer, key);
@@ -342,9 +342,10 @@ void add_side(NewChat& chat, const Json& sample, const char* key, size_t num_com
 
 void check_pair(const Json& sample) {
   if (get(sample, "chosen") == get(sample, "rejected")) {
-    fail("chat.equal_answers",
-         "\"chosen\" and \"rejected\" are equal, so the pair expresses no preference; remove the "
-         "sample");
+    fail_sample(
+        "chat.equal_answers",
+        "\"chosen\" and \"rejected\" are equal, so the pair expresses no preference; remove the "
+        "sample");
   }
 }
 
@@ -393,7 +394,7 @@ ChatFormat format_of(const Json& sample) {
   for (const auto& [key, value] : sample.items()) {
     keys += (keys.empty() ? "" : ", ") + json_string(key);
   }
-  fail(
+  fail_sample(
       "chat.unknown_format",
       "the keys of the sample are those of no format (found " + (keys.empty() ? "none" : keys) +
           "); expected \"messages\", \"conversations\", \"instruction\" and \"output\", \"prompt\" "
@@ -415,14 +416,14 @@ std::vector<Conversation> conversations_of(const Json& sample, ChatFormat format
     NewChat chat(check, is_trained);
     add_sample(chat, sample, format, side);
     if (!chat.is_text && chat.messages.empty()) {
-      fail("chat.bad_sample", "the sample has no messages");
+      fail_sample("chat.bad_sample", "the sample has no messages");
     }
     if (const Json* const tools = find(sample, "tools")) {
       chat.tools = tools_of(*tools);
     }
     if (const Json* const variables = find(sample, "chat_template_kwargs")) {
       if (!variables->is_object()) {
-        fail("chat.bad_sample", "\"chat_template_kwargs\" is not an object");
+        fail_sample("chat.bad_sample", "\"chat_template_kwargs\" is not an object");
       }
       chat.variables = *variables;
     }
@@ -447,7 +448,7 @@ Json tools_of(const Json& value) {
   } else if (value.is_array()) {
     return value.empty() ? Json() : value;
   }
-  fail("chat.bad_sample", "\"tools\" is neither a list nor JSON text of a list");
+  fail_sample("chat.bad_sample", "\"tools\" is neither a list nor JSON text of a list");
 }
 
 const char* format_name(ChatFormat format) {

@@ -10,11 +10,12 @@
 #include <utility>
 
 namespace tenon {
-namespace {
 
-[[noreturn]] void fail(const char* id, const std::string& message) {
+void fail_sample(const char* id, const std::string& message) {
   throw Error(TENON_INVALID, id, message);
 }
+
+namespace {
 
 // Returns the number of bytes of the character at text[0]; 0 if it is invalid.
 //
@@ -61,8 +62,8 @@ class ValueBuilder {
   bool number_unsigned(number_unsigned_t value) { return add(value); }
   bool number_float(number_float_t value, const string_t& text) {
     if (skipped_ == 0 && text.find_first_of(".eE") == string_t::npos) {
-      fail("chat.not_json",
-           "the whole number " + text + " does not fit into 64 bits; write it as a string");
+      fail_sample("chat.not_json",
+                  "the whole number " + text + " does not fit into 64 bits; write it as a string");
     }
     return add(value);
   }
@@ -82,11 +83,11 @@ class ValueBuilder {
   bool parse_error(size_t at, const std::string&, const nlohmann::detail::exception& error) {
     const std::string what = error.what();
     const size_t colon = what.find(": ");
-    fail("chat.not_json",
-         concat("not valid JSON at byte ",
-                at,
-                " of the sample: ",
-                colon == std::string::npos ? what : what.substr(colon + 2)));
+    fail_sample("chat.not_json",
+                concat("not valid JSON at byte ",
+                       at,
+                       " of the sample: ",
+                       colon == std::string::npos ? what : what.substr(colon + 2)));
   }
 
  private:
@@ -122,8 +123,9 @@ class ValueBuilder {
       return true;
     }
     if (open_.size() == kMaxJsonDepth) {
-      fail("chat.not_json",
-           concat("the JSON is nested more than ", kMaxJsonDepth, " deep, which is not supported"));
+      fail_sample(
+          "chat.not_json",
+          concat("the JSON is nested more than ", kMaxJsonDepth, " deep, which is not supported"));
     }
     if (Json* const placed = place(std::move(empty))) {
       open_.push_back(placed);
@@ -175,8 +177,8 @@ bool is_ignored(const IgnoredKeys& keys, std::string_view key) {
 
 Json parse_sample(std::string_view text, const IgnoredKeys& ignored) {
   if (const size_t at = invalid_utf8(text); at != std::string_view::npos) {
-    fail("chat.not_utf8",
-         concat("not UTF-8 at byte ", at + 1, " of the sample; convert the file to UTF-8"));
+    fail_sample("chat.not_utf8",
+                concat("not UTF-8 at byte ", at + 1, " of the sample; convert the file to UTF-8"));
   }
   return parsed(text, ignored);
 }

@@ -7,6 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -15,6 +16,9 @@ namespace tenon {
 using Json = nlohmann::ordered_json;
 
 inline constexpr size_t kMaxJsonDepth = 128;
+
+// Fails because of a sample. The caller adds its file and line.
+[[noreturn]] void fail_sample(const char* id, const std::string& message);
 
 // The first byte that is not UTF-8; npos if there is none.
 size_t invalid_utf8(std::string_view text);

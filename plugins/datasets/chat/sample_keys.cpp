@@ -12,10 +12,6 @@
 namespace tenon {
 namespace {
 
-[[noreturn]] void fail(const char* id, const std::string& message) {
-  throw Error(TENON_INVALID, id, message);
-}
-
 // A key with a meaning elsewhere, and what to do.
 struct RefusedKey {
   std::string_view key;
@@ -168,27 +164,27 @@ bool is_trained(std::string_view key, const Json& value, const std::string& plac
   } else if (value.is_number() && key != "train" && key != "training") {
     const auto number = value.get<double>();
     if (number != 0 && number != 1) {
-      fail("chat.unsupported_key",
-           concat(place,
-                  "\"",
-                  key,
-                  "\" is ",
-                  value.dump(),
-                  "; weights other than 0 and 1 are not supported"));
+      fail_sample("chat.unsupported_key",
+                  concat(place,
+                         "\"",
+                         key,
+                         "\" is ",
+                         value.dump(),
+                         "; weights other than 0 and 1 are not supported"));
     }
     says = number == 1;
   }
   if (!says) {
-    fail("chat.bad_sample",
-         concat(place,
-                "\"",
-                key,
-                "\" is ",
-                value.is_number()   ? "a number"
-                : value.is_string() ? "a string"
-                                    : "a list or object",
-                ", expected ",
-                key == "train" || key == "training" ? "a boolean" : "a boolean, 0 or 1"));
+    fail_sample("chat.bad_sample",
+                concat(place,
+                       "\"",
+                       key,
+                       "\" is ",
+                       value.is_number()   ? "a number"
+                       : value.is_string() ? "a string"
+                                           : "a list or object",
+                       ", expected ",
+                       key == "train" || key == "training" ? "a boolean" : "a boolean, 0 or 1"));
   }
   return key == "masked" ? !*says : *says;
 }
@@ -219,7 +215,7 @@ void check_sample_keys(const Json& sample, ChatFormat format, KeyCheck& check) {
       continue;
     }
     if (const RefusedKey* const refused = find_refused(kRefusedOfSamples, key)) {
-      fail("chat.unsupported_key", concat("\"", key, "\" ", refused->why));
+      fail_sample("chat.unsupported_key", concat("\"", key, "\" ", refused->why));
     }
     add_unknown(key, check);
   }
@@ -249,14 +245,14 @@ std::optional<bool> take_training_keys(Json& message, const std::string& place, 
       }
       const bool says = is_trained(key, value, place);
       if (result && *result != says) {
-        fail("chat.bad_sample", concat(place, "\"", by, "\" and \"", key, "\" contradict"));
+        fail_sample("chat.bad_sample", concat(place, "\"", by, "\" and \"", key, "\" contradict"));
       }
       result = says;
       by = key;
     } else if (is_nothing(value) || has(kOfMessages, key) || names_word(check.template_text, key)) {
       continue;
     } else if (const RefusedKey* const refused = find_refused(kRefusedOfMessages, key)) {
-      fail("chat.unsupported_key", concat(place, "\"", key, "\" ", refused->why));
+      fail_sample("chat.unsupported_key", concat(place, "\"", key, "\" ", refused->why));
     } else {
       add_unknown(key, check);
     }
