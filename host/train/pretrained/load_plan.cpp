@@ -320,9 +320,13 @@ class LoadPlanning {
                      const std::string& second) {
     const bool is_wanted = load_.is_strict && tensor.parts.size() == 1 &&
                            choice_.takes(plan_.weights[tensor.parts.front().weight].name);
+    if (!is_wanted) {
+      return;
+    }
     // place_tensor() reports another shape than the model's.
-    if (is_wanted && source_.tensors.at(first)->shape() == tensor.shape &&
-        !are_equal(*source_.tensors.at(first), *source_.tensors.at(second))) {
+    const bool is_usable = source_.tensors.at(first)->shape() == tensor.shape ||
+                           differences_.resizes(plan_.weights[tensor.parts.front().weight].name);
+    if (is_usable && !are_equal(*source_.tensors.at(first), *source_.tensors.at(second))) {
       plan_.unfit.push_back("'" + second + "' has different values than '" + first +
                             "', but the model ties them");
     }

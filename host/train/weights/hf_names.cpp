@@ -64,20 +64,33 @@ HfPrefix::HfPrefix(const std::set<std::string>& there, const std::set<std::strin
   if (2 * most >= num_here) {
     return;
   }
-  const std::string main = main_prefix(here);
-  const auto try_prefix = [&](const std::string& from, const std::string& to, bool is_part) {
+  const auto try_prefix = [&](const std::string& from, const std::string& to) {
     HfPrefix some(*this);
     some.from_ = from;
     some.to_ = to;
-    some.is_part_ = is_part;
+    some.is_part_ = !from.empty();
     if (const auto n = num_equal(some); n > most) {
       most = n;
       *this = some;
     }
   };
-  try_prefix("", main, false);                          // a folder of the base model
-  try_prefix("language_model.", "", true);              // text of a model with images
-  try_prefix("model.language_model.", "model.", true);  // the same, of newer releases
+  const std::string main = main_prefix(here);
+  // A folder of the base model lacks it; the text of a model with images has another one before it
+  // or in its place.
+  try_prefix("", main);
+  const auto sample =
+      std::ranges::find_if(here, [&](const std::string& name) { return name.starts_with(main); });
+  if (sample == here.end()) {
+    return;
+  }
+  for (const std::string& to : {std::string(), main}) {
+    const std::string rest = "." + sample->substr(to.size());
+    for (const std::string& name : there) {
+      if (name.ends_with(rest)) {
+        try_prefix(name.substr(0, name.size() - rest.size() + 1), to);
+      }
+    }
+  }
 }
 
 std::string HfPrefix::here(const std::string& there) const {

@@ -49,6 +49,11 @@ TEST_CASE("the text of a model with images is found in its folder", "[train]") {
                       "model.language_model.norm.weight",
                       "model.vision_tower.a.weight"},
                      here);
+  const HfPrefix nested({"model.language_model.model.embed_tokens.weight",
+                         "model.language_model.model.layers.0.a.weight",
+                         "model.language_model.model.norm.weight"},
+                        here);
+  CHECK(nested.here("model.language_model.model.norm.weight") == "model.norm.weight");
   CHECK(now.here("model.language_model.norm.weight") == "model.norm.weight");
   CHECK(now.is_other_part("model.vision_tower.a.weight"));
 }
