@@ -12,7 +12,7 @@
 namespace tenon {
 namespace {
 
-using Ids = std::vector<int64_t>;
+using EndIds = std::vector<int64_t>;
 
 struct SpecialTokenizer {
   explicit SpecialTokenizer(const std::string& chat_template)
@@ -34,10 +34,10 @@ constexpr int64_t kEos = 259;
 TEST_CASE("a text ends at the tokenizer's eos and at the end of an answer", "[train]") {
   const SpecialTokenizer turns(
       "{% for m in messages %}<{{ m.role[0] }}>\\n{{ m.content | trim }}<end>\\n{% endfor %}");
-  CHECK(end_tokens(turns.proxy) == Ids{kEos, kTurnEnd});
+  CHECK(end_tokens(turns.proxy) == EndIds{kEos, kTurnEnd});
   CHECK(end_tokens(turns.proxy, "{% for m in messages %}<u>{{ m.content }}</s>{% endfor %}") ==
-        Ids{kEos});
-  CHECK(end_tokens(SpecialTokenizer("").proxy) == Ids{kEos});
+        EndIds{kEos});
+  CHECK(end_tokens(SpecialTokenizer("").proxy) == EndIds{kEos});
 }
 
 TEST_CASE("an answer may end only where another message follows", "[train]") {
@@ -66,8 +66,8 @@ TEST_CASE("templates without an end of answers, and templates that fail, give no
 }
 
 TEST_CASE("eos_token_id of a generation_config.json is none, an id or a list", "[train]") {
-  CHECK(end_ids_of(R"({"eos_token_id": [1, 107]})", "g") == Ids{1, 107});
-  CHECK(end_ids_of(R"({"eos_token_id": 7})", "g") == Ids{7});
+  CHECK(end_ids_of(R"({"eos_token_id": [1, 107]})", "g") == EndIds{1, 107});
+  CHECK(end_ids_of(R"({"eos_token_id": 7})", "g") == EndIds{7});
   CHECK(end_ids_of(R"({"eos_token_id": null})", "g").empty());
   CHECK(end_ids_of("{}", "g").empty());
   for (const char* const text :

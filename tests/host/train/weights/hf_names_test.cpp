@@ -8,7 +8,7 @@
 
 namespace tenon {
 
-using Names = std::set<std::string>;
+using TensorNames = std::set<std::string>;
 
 TEST_CASE("buffers that transformers computes are ignored in its files", "[train]") {
   CHECK(is_computed_in_hf("model.layers.0.self_attn.rotary_emb.inv_freq", {32}));
@@ -20,7 +20,7 @@ TEST_CASE("buffers that transformers computes are ignored in its files", "[train
 }
 
 TEST_CASE("a folder of a base model lacks the prefix of the model with a head", "[train]") {
-  const Names here = {"transformer.wte.weight",
+  const TensorNames here = {"transformer.wte.weight",
                       "transformer.h.0.ln_1.weight",
                       "transformer.ln_f.weight",
                       "lm_head.weight"};
@@ -35,7 +35,7 @@ TEST_CASE("a folder of a base model lacks the prefix of the model with a head", 
 }
 
 TEST_CASE("the text of a model with images is found in its folder", "[train]") {
-  const Names here = {"model.embed_tokens.weight", "model.layers.0.a.weight", "model.norm.weight"};
+  const TensorNames here = {"model.embed_tokens.weight", "model.layers.0.a.weight", "model.norm.weight"};
   const HfPrefix old({"language_model.model.embed_tokens.weight",
                       "language_model.model.layers.0.a.weight",
                       "language_model.model.norm.weight",
