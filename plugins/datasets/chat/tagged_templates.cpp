@@ -41,8 +41,9 @@ std::string tool_template_of(const std::vector<std::pair<std::string, std::strin
     if (file != "tokenizer_config.json") {
       continue;
     }
-    const Json config = parse_inner(text, file);
-    const auto templates = config.find("chat_template");
+    // Not parse_inner(): `model_max_length` of transformers has 31 digits.
+    const Json config = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+    const auto templates = config.is_object() ? config.find("chat_template") : config.end();
     if (templates == config.end() || !templates->is_array()) {
       continue;
     }
