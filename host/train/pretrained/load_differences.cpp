@@ -88,10 +88,6 @@ void LoadDifferences::add_shape(const std::string& tensor,
   }
 }
 
-void LoadDifferences::add_function(std::vector<std::string> lines) {
-  function_.insert(function_.end(), lines.begin(), lines.end());
-}
-
 void LoadDifferences::compare_config(const ComponentInstance& model,
                                      const std::string& config,
                                      bool takes_all,
@@ -129,7 +125,7 @@ void LoadDifferences::compare_config(const ComponentInstance& model,
 
 std::string LoadDifferences::lines(const LoadMisfits& misfits) const {
   constexpr size_t kShown = 8;  // of each kind
-  std::string text = shown_lines(function_);
+  std::string text = shown_lines(adapter_) + shown_lines(function_);
   if (!load_.is_strict) {
     return text + shown_lines(rows_, kShown);
   }

@@ -42,8 +42,8 @@ class LoadDifferences {
                  const std::vector<int64_t>& here,
                  bool is_longer,
                  bool is_folder);
-  // Lines of differences in what is computed.
-  void add_function(std::vector<std::string> lines);
+  // Lines of differences between an adapter and the parametrizations.
+  void add_adapter(std::vector<std::string> lines) { adapter_ = std::move(lines); }
   // Compares a config.json with the model, after all tensors were added. Adds differences that the
   // tensors themselves show to `cautions`, if the load is not of a whole model.
   void compare_config(const ComponentInstance& model,
@@ -64,8 +64,9 @@ class LoadDifferences {
 
   const LoadRecipe& load_;
   RowCounts resized_;
-  std::vector<std::string> function_;
-  std::vector<std::string> longer_;  // weights with more rows here
+  std::vector<std::string> adapter_;
+  std::vector<std::string> function_;  // of config.json, in what is computed
+  std::vector<std::string> longer_;    // weights with more rows here
   RowCounts longer_rows_;
   std::vector<std::string> rows_;  // tensors of which rows could be loaded
   bool has_other_shapes_ = false;

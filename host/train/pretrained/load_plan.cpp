@@ -334,7 +334,7 @@ class LoadPlanning {
 
   void compare_config() {
     if (source_.adapter.has_value()) {
-      differences_.add_function(peft_differences(goal_.model, goal_.graph, *source_.adapter));
+      differences_.add_adapter(peft_differences(goal_.model, goal_.graph, *source_.adapter));
     } else if (source_.config.has_value() && load_.layout != LoadLayout::kOwn) {
       differences_.compare_config(
           goal_.model, *source_.config, choice_.takes_all(), plan_.cautions);

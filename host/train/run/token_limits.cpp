@@ -108,7 +108,8 @@ void check_ids(int64_t vocabulary, DataSource& source) {
         if (id.has_value()) {
           throw Error("data.beyond_model",
                       formatted("{}: sample {} has the token {} in {}, but the vocabulary of the "
-                                "model has {} tokens; use the tokenizer of the model",
+                                "model has {} tokens; use the tokenizer of the model, or raise its "
+                                "vocab_size and add rows by \"resize\" of its load",
                                 source.name(),
                                 indices[i] + 1,
                                 *id,
