@@ -183,7 +183,12 @@ std::string judge_csv(const std::string& input) {
   const std::size_t end = std::min(input.find('\n'), input.size());
   const Reading reading = reading_of(input.substr(0, end));
   const std::string text = end < input.size() ? input.substr(end + 1) : "";
-  check_pieces(text, reading.format.dialect);
+  CsvDialect dialect = reading.format.dialect;
+  check_pieces(text, dialect);
+  dialect.is_lenient = true;
+  check_pieces(text, dialect);
+  dialect.separator += dialect.separator;
+  check_pieces(text, dialect);
   file.write(text);
   try {
     CsvTable table(file.path(), reading.format);
