@@ -556,4 +556,26 @@ void Column::write_ragged(const std::vector<RowSlice>& slices,
   }
 }
 
+std::string units_of(const std::vector<Column>& columns) {
+  std::string units;
+  for (const Column& column : columns) {
+    const std::string unit = column.resolved_unit();
+    units += (units.empty() || unit.empty() ? "" : ", ") + unit;
+  }
+  return units;
+}
+
+void check_units(const std::vector<Column>& columns, const std::string& saved) {
+  const std::string units = units_of(columns);
+  if (!saved.empty() && saved != units) {
+    TENON_FAIL(TENON_INVALID,
+               "columnar.other_units",
+               "the saved run has read times in other units (expected ",
+               saved,
+               ", found ",
+               units.empty() ? "none" : units,
+               "); set `unit` of the columns to those of the saved run to resume");
+  }
+}
+
 }  // namespace tenon

@@ -74,6 +74,8 @@ class Column {
   //
   // Errors   columnar.no_column, columnar.wrong_type, naming files, column and types
   void add(const arrow::Schema& schema, const std::string& file);
+  // True after add().
+  bool has_files() const { return form_.has_value(); }
   // False if no file has told type and shape yet.
   bool is_resolved() const { return form_.has_value() && !form_->is_open(); }
   // Ends the sequence of add().
@@ -159,5 +161,13 @@ class Column {
   std::optional<ColumnForm> form_;
   uint32_t field_ = 0;  // index of the values; the other fields follow
 };
+
+// "ts in ms, day in days": the units of all columns of times.
+std::string units_of(const std::vector<Column>& columns);
+// Requires that the columns have the units of a saved run. An empty text is of a run without times,
+// or of an earlier release.
+//
+// Errors   columnar.other_units
+void check_units(const std::vector<Column>& columns, const std::string& saved);
 
 }  // namespace tenon

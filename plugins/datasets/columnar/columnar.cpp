@@ -91,9 +91,7 @@ struct OpenWindow {
   bool is_dropped = false;  // its files have changed, and the rest of it is skipped
 };
 
-class Columnar : public tenon::StreamDataset,
-                 public tenon::SourceFiles,
-                 public tenon::Stateful {
+class Columnar : public tenon::StreamDataset, public tenon::SourceFiles, public tenon::Stateful {
  public:
   static constexpr const char* kType = "columnar";
   static constexpr const char* kSummary =
@@ -226,30 +224,28 @@ class Columnar : public tenon::StreamDataset,
   }
 
   void describe(tenon::DatasetInfo& info) override {
-    const std::vector<tenon::DataFile>& files = listed_ = readable(walk_.start());
     int64_t num_rows = 0;
     bool is_resolved = false;
-    bool has_values = false;
     std::shared_ptr<const tenon::SourceFile> without_rows;
-    for (const tenon::DataFile& file : files) {
+    for (const tenon::DataFile& file : walk_.start()) {
+      listed_.push_back(file);
       if (is_resolved && options_.check == Check::kFirst) {
-        break;
+        continue;
       }
-      const std::shared_ptr<const tenon::SourceFile> opened = opened_file(file);
-      num_rows += opened->num_rows();
-      if (!opened->has_rows()) {
-        without_rows = without_rows == nullptr ? opened : without_rows;
-        continue;  // an empty file of pandas has no types
+      if (const auto opened = added(file)) {
+        num_rows += opened->num_rows();
+        without_rows = without_rows == nullptr && !opened->has_rows() ? opened : without_rows;
+        is_resolved = are_resolved();
+      } else {
+        listed_.pop_back();
       }
-      is_resolved = true;
-      for (tenon::Column& column : columns_) {
-        column.add(*opened->schema(), opened->name());
-        is_resolved = is_resolved && column.is_resolved();
-      }
-      has_values = true;
     }
-    if (!has_values) {
-      for (tenon::Column& column : columns_) {
+    const std::vector<tenon::DataFile>& files = listed_;
+    if (files.empty()) {
+      throw *fault_;
+    }
+    for (tenon::Column& column : columns_) {
+      if (!column.has_files() && without_rows != nullptr) {
         column.add(*without_rows->schema(), without_rows->name());
       }
     }
@@ -356,6 +352,7 @@ class Columnar : public tenon::StreamDataset,
   // The host reads left_out for its summary, and problems before the first step.
   void snapshot(tenon::StateWriter& writer) override {
     walk_.memory().snapshot(writer);
+    writer.put_bytes("units", tenon::units_of(columns_));
     for (size_t i = 0; i < problems_.size(); ++i) {
       const std::string at = "problems/" + std::to_string(i);
       writer.put_int((at + "/id").c_str(), static_cast<int64_t>(problems_[i].window.id));
@@ -363,7 +360,12 @@ class Columnar : public tenon::StreamDataset,
       writer.put_bytes((at + "/why").c_str(), problems_[i].why);
     }
   }
-  void load(const tenon::StateReader& reader) override { walk_.memory().load(reader); }
+  void load(const tenon::StateReader& reader) override {
+    walk_.memory().load(reader);
+    if (reader.has("units")) {
+      tenon::check_units(columns_, reader.get_bytes("units"));
+    }
+  }
 
   bool next(const tenon_window* window,
             uint32_t shard,
@@ -486,27 +488,38 @@ class Columnar : public tenon::StreamDataset,
     std::string why;
   };
 
-  // Files without those that cannot be opened, which are problems of their windows: the recipe may
-  // skip these windows.
-  std::vector<tenon::DataFile> readable(const std::vector<tenon::DataFile>& files) {
-    if (!walk_.has_windows() || options_.check == Check::kFirst) {
-      return files;
-    }
-    std::vector<tenon::DataFile> kept;
-    for (const tenon::DataFile& file : files) {
-      try {
-        tenon::open_file(file, file_options_, filter_);
-        kept.push_back(file);
-      } catch (const tenon::Error& error) {
-        if (options_.windows.bad_files == tenon::OnFault::kFail) {
-          problems_.push_back({walk_.window_of(file), error.what()});
+  bool are_resolved() const {
+    return std::all_of(columns_.begin(), columns_.end(), [](const tenon::Column& column) {
+      return column.is_resolved();
+    });
+  }
+
+  // Opens a file and adds it to those that determine the columns. Null for a file that cannot be
+  // opened or has other columns, if that is a problem of its window: the recipe may skip the
+  // window.
+  std::shared_ptr<const tenon::SourceFile> added(const tenon::DataFile& file) {
+    try {
+      std::shared_ptr<const tenon::SourceFile> opened = opened_file(file);
+      if (opened->has_rows()) {  // an empty file of pandas has no types
+        std::vector<tenon::Column> columns = columns_;
+        for (tenon::Column& column : columns) {
+          column.add(*opened->schema(), opened->name());
         }
-        if (kept.empty() && &file == &files.back()) {
-          throw;
-        }
+        columns_.swap(columns);
       }
+      return opened;
+    } catch (const tenon::Error& error) {
+      if (!walk_.has_windows() || options_.check == Check::kFirst) {
+        throw;
+      }
+      const std::lock_guard lock(mutex_);
+      open_files_.erase(file.name);
+      fault_ = fault_.value_or(error);
+      if (options_.windows.bad_files == tenon::OnFault::kFail) {
+        problems_.push_back({walk_.window_of(file), error.what()});
+      }
+      return nullptr;
     }
-    return kept;
   }
 
   bool skips_bad_files() const { return options_.windows.bad_files == tenon::OnFault::kSkip; }
@@ -634,7 +647,8 @@ class Columnar : public tenon::StreamDataset,
   std::vector<tenon::DataFile> listed_;  // files at the start
   std::deque<OpenWindow> open_windows_;
   uint64_t epoch_ = 0;
-  std::vector<Problem> problems_;  // of files that existed when the run started
+  std::vector<Problem> problems_;      // of files that existed when the run started
+  std::optional<tenon::Error> fault_;  // of the first file that cannot be used
   // Results of fault_of(), by name, size and time of change.
   std::map<std::tuple<std::string, int64_t, int64_t>, std::string> faults_;
   std::mutex mutex_;  // guards the members below

@@ -48,13 +48,12 @@ ShardReader::ShardReader(const ShardRules& rules, std::vector<RowSpan> spans, ui
   std::set<std::string> sources;
   for (const Column& column : *rules_.columns) {
     sources.insert(column.sources().begin(), column.sources().end());
-    const std::string unit = column.resolved_unit();
-    units_ += (units_.empty() || unit.empty() ? "" : ", ") + unit;
   }
   for (const std::string& column : rules_.filter->columns()) {
     sources.insert(column);
   }
   sources_.assign(sources.begin(), sources.end());
+  units_ = units_of(*rules_.columns);
   // Names without folders, so that files may be moved before the run resumes.
   Fingerprint fingerprint;
   for (const RowSpan& span : spans_) {
@@ -117,16 +116,7 @@ void ShardReader::seek(const std::string* position) {
                "the files, row groups or options of this shard differ from those of the saved "
                "position; restore the original data to resume");
   }
-  const std::string units = position->substr(sizeof(numbers));  // empty in older checkpoints
-  if (!units.empty() && units != units_) {
-    TENON_FAIL(TENON_INVALID,
-               "columnar.changed",
-               "the saved position has times of other units (expected ",
-               units,
-               ", found ",
-               units_.empty() ? "none" : units_,
-               "); set `unit` of the columns to those of the saved position to resume");
-  }
+  check_units(*rules_.columns, position->substr(sizeof(numbers)));
   if (rules_.shuffle_groups > 0) {
     buffer_ = numbers[2];
     buffer_row_ = static_cast<int64_t>(numbers[3]);

@@ -58,7 +58,8 @@ class ShardReader {
 
   // Seeks to a position returned by next(), or to the start.
   //
-  // Errors   columnar.bad_position; columnar.changed if the shard's rows have changed
+  // Errors   columnar.bad_position; columnar.changed if the shard's rows have changed;
+  //          columnar.other_units
   void seek(const std::string* position);
 
   // Reads all rows from the start and drops them, to find errors.
