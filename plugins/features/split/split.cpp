@@ -39,7 +39,7 @@ class Split : public tenon::Feature {
     binder.field("separator", &Options::separator)
         .required()
         .non_empty()
-        .doc("text between two entries, for example \"|\"");
+        .doc("text between two entries, for example \",\"");
     binder.field("weights", &Options::weights)
         .non_empty()
         .doc(
