@@ -199,7 +199,9 @@ WindowRecorder window_recorder(const RunDataset& set, OnDataChange on_change, bo
   return {.record =
               [instance](const Window& window) {
                 const auto files = source_files_of(*instance, window.abi());
-                return files ? record_text(hashed(listed(instance->place(), *files))) : "";
+                return files && !files->empty()
+                           ? record_text(hashed(listed(instance->place(), *files)))
+                           : "";
               },
           .compare =
               [on_change, is_first](const std::string& then, const std::string& now) {

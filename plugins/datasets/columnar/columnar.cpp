@@ -88,7 +88,9 @@ struct OpenWindow {
   tenon::DataWindow window;
   std::vector<std::vector<tenon::RowSpan>> shard_spans;
   std::vector<std::unique_ptr<tenon::ShardReader>> shards;
-  bool is_dropped = false;  // its files have changed, and the rest of it is skipped
+  bool is_dropped = false;     // its files have changed, and the rest of it is skipped
+  bool is_chosen = false;      // by choose_files()
+  bool has_bad_files = false;  // that are left out
 };
 
 class Columnar : public tenon::StreamDataset, public tenon::SourceFiles, public tenon::Stateful {
@@ -278,7 +280,12 @@ class Columnar : public tenon::StreamDataset, public tenon::SourceFiles, public 
       }
       return;
     }
-    const std::vector<tenon::WindowPart>& parts = window_of(window).window.parts;
+    OpenWindow& open = window_of(window);
+    choose_files(open);
+    if (open.window.has_changed) {
+      return;  // bad_files decides about it
+    }
+    const std::vector<tenon::WindowPart>& parts = open.window.parts;
     for (size_t i = 0; i < parts.size(); ++i) {
       if (i == 0 || parts[i].file.name != parts[i - 1].file.name) {
         list_file(parts[i].file, files);
@@ -545,12 +552,9 @@ class Columnar : public tenon::StreamDataset, public tenon::SourceFiles, public 
       open.shards.resize(num_shards);
       return;
     }
-    bool has_bad_files = false;
-    if (skips_bad_files() && (!is_known || open.window.has_changed)) {
-      has_bad_files = leave_out_bad_files(open.window);
-    }
+    choose_files(open);
     const std::vector<tenon::RowSpan> all = spans(open.window);
-    if (all.empty() && !has_bad_files && !is_known) {
+    if (all.empty() && !open.has_bad_files && !is_known) {
       fail_empty(open.window);
     }
     if (!is_known || open.window.has_changed) {
@@ -567,25 +571,29 @@ class Columnar : public tenon::StreamDataset, public tenon::SourceFiles, public 
                       " is skipped: its files have changed since the run stopped in it"));
   }
 
-  // Returns true if there are any.
-  bool leave_out_bad_files(tenon::DataWindow& window) {
-    const size_t num_files = window.parts.size();
+  // Leaves out bad files of a window that was not opened before.
+  void choose_files(OpenWindow& open) {
+    tenon::DataWindow& window = open.window;
+    if (open.is_chosen || !skips_bad_files() || (walk_.is_known(window) && !window.has_changed)) {
+      return;
+    }
+    open.is_chosen = true;
     std::vector<tenon::WindowPart> kept;
     for (tenon::WindowPart& part : window.parts) {
       const std::string why = fault_of(part.file);
       if (why.empty()) {
         kept.push_back(std::move(part));
-      } else {
-        walk_.leave_out(tenon::concat(part.file.name,
-                                      " is skipped",
-                                      window.label.empty() ? "" : ", in window ",
-                                      window.label,
-                                      ": ",
-                                      why));
+        continue;
       }
+      open.has_bad_files = true;
+      walk_.leave_out(tenon::concat(part.file.name,
+                                    " is skipped",
+                                    window.label.empty() ? "" : ", in window ",
+                                    window.label,
+                                    ": ",
+                                    why));
     }
     window.parts = std::move(kept);
-    return window.parts.size() < num_files;
   }
 
   // Returns why a new window cannot be opened yet; "" if it can.
