@@ -205,7 +205,8 @@ void BatchEvaluator::start_vote(DataStream& data) {
     return;
   }
   const std::optional<int64_t> num_left = data.loader().num_batches_left();
-  if (num_left.has_value() ? *num_left > 0 : data.loader().has_next()) {
+  const bool has_more = num_left.has_value() ? *num_left > 0 : data.loader().has_next();
+  if (has_more && !failure_.has_value()) {  // a loader that has failed fails at each further read
     votes_.vote(Vote::kMoreData);
   }
   parts_.stop.vote(votes_);

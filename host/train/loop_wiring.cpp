@@ -2,6 +2,7 @@
 #include "host/train/loop_wiring.hpp"
 
 #include "host/train/memory_report.hpp"
+#include "host/train/named_metrics.hpp"
 #include "host/train/run_state/run_state_names.hpp"
 
 #include <string>
@@ -206,6 +207,16 @@ WholeState::Parts whole_parts(const TrainerParts& parts, FiniteCheck& finite_che
   whole.metrics = &parts.metric_set;
   whole.before_snapshot = [&finite_check] { finite_check.sync(); };
   return whole;
+}
+
+std::vector<EvalSet> all_sets(const TrainerParts& parts) {
+  std::vector<EvalSet> sets = parts.eval_sets;
+  sets.insert(sets.end(), parts.test_sets.begin(), parts.test_sets.end());
+  return sets;
+}
+
+std::set<std::string> known_evaluation_metrics(const TrainerParts& parts) {
+  return evaluation_metrics(parts.recipe, all_sets(parts), parts.losses, parts.metric_set);
 }
 
 std::string memory_report(const TrainerParts& parts, int64_t batch_bytes) {

@@ -19,6 +19,7 @@
 #include "host/train/window_feed.hpp"
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -60,6 +61,11 @@ CheckpointDriver::Parts checkpoint_parts(const TrainerParts& parts,
                                          StopConditions& stop,
                                          const Evaluator& evaluator);
 WholeState::Parts whole_parts(const TrainerParts& parts, FiniteCheck& finite_check);
+// The evaluation sets and the test sets.
+std::vector<EvalSet> all_sets(const TrainerParts& parts);
+// The metrics that evaluations on them give by their losses and metrics.
+std::set<std::string> known_evaluation_metrics(const TrainerParts& parts);
+
 // Describes the memory that the run holds. Called after an error, when the tensors of the step may
 // already be freed.
 std::string memory_report(const TrainerParts& parts, int64_t batch_bytes);

@@ -40,6 +40,11 @@ std::vector<NamedMetricKey> named_in(const Recipe& recipe) {
 }
 
 bool is_of_training(const std::string& name, const LossSet& losses, const MetricSet& metric_set) {
+  for (const char* const family : {"eval/", "next/", "test/"}) {  // folders of the host's metrics
+    if (name.starts_with(family)) {
+      return false;
+    }
+  }
   const auto& of_metrics = metric_set.training_metrics();
   if (is_host_metric(name) || std::ranges::find(of_metrics, name) != of_metrics.end()) {
     return true;

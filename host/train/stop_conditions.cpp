@@ -137,7 +137,8 @@ void StopConditions::act_on(const Decision& decision) {
     end(ExitCode::kDone, reason.empty() ? "a hook asked to stop" : reason);
   }
   // A single rank needs no vote: a signal during the step ends the run at the end of the step.
-  if (decision.has(Vote::kInterrupted) || (is_alone() && signal_received() != 0)) {
+  if (decision.has(Vote::kInterrupted) ||
+      (collective_.world_size() == 1 && signal_received() != 0)) {
     is_interrupted_run_ = true;
     end(ExitCode::kStopped, first_text(collective_, own_interruption()));
   }
@@ -146,7 +147,7 @@ void StopConditions::act_on(const Decision& decision) {
 // Clocks differ between ranks. If time was up on any rank's clock before the step's forward, it is
 // up for all ranks. A single rank reads its clock again.
 void StopConditions::check_clock(const Decision& decision) {
-  const bool is_late = is_alone() && is_time_up();
+  const bool is_late = collective_.world_size() == 1 && is_time_up();
   if (decision.has(Vote::kTimeIsUp) || is_late) {
     end_in_time();
   }

@@ -113,7 +113,6 @@ class StopConditions final : public WithStateFields<StopConditions> {
   }
 
  private:
-  bool is_alone() const { return collective_.world_size() == 1; }
   int signal_received() const;  // 0: none
   std::string own_interruption() const;
   void end_in_time();

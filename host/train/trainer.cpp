@@ -26,17 +26,8 @@
 namespace tenon {
 namespace {
 
-using Complete = StopConditions::Complete;
-
 // Value of epoch_step after a rollback: the epoch had data, even if none of its steps remains.
 constexpr uint64_t kNoStep = std::numeric_limits<uint64_t>::max();
-
-// The metrics that evaluations are known to give.
-std::set<std::string> named_sets(const TrainerParts& parts) {
-  std::vector<EvalSet> sets = parts.eval_sets;
-  sets.insert(sets.end(), parts.test_sets.begin(), parts.test_sets.end());
-  return evaluation_metrics(parts.recipe, sets, parts.losses, parts.metric_set);
-}
 
 }  // namespace
 
@@ -88,7 +79,6 @@ Trainer::Trainer(TrainerParts parts, std::vector<HookProxy> hooks)
 
 Outcome Trainer::run() {
   stop_.start_clock();
-  log_.restart_clock();
   const MetricsInUse in_use(parts_.metrics);
   std::optional<Error> failure;
   try {
@@ -101,9 +91,9 @@ Outcome Trainer::run() {
   outcome.reason = stop_.reason();
   if (failure.has_value()) {
     report_failure(*failure, outcome);
-  } else if (stop_.complete() != Complete::kNo && outcome.code == ExitCode::kDone) {
+  } else if (stop_.complete() != StopConditions::Complete::kNo && outcome.code == ExitCode::kDone) {
     outcome.is_already_complete = true;
-    outcome.keeps_summary = stop_.complete() == Complete::kFinished;
+    outcome.keeps_summary = stop_.complete() == StopConditions::Complete::kFinished;
     outcome.reason = formatted("already complete at step {} ({})", state().step, stop_.reason());
   }
   report_end(failure.has_value(), outcome);
@@ -122,10 +112,10 @@ void Trainer::train() {
     evaluate_only();
     return;
   }
-  if (stop_.complete() == Complete::kFinished) {
+  if (stop_.complete() == StopConditions::Complete::kFinished) {
     return;
   }
-  std::set<std::string> names = named_sets(parts_);
+  std::set<std::string> names = known_evaluation_metrics(parts_);
   if (!stop_.is_over() && evaluator_.try_sets(names)) {
     check_named_metrics(
         parts_.recipe, names, parts_.losses, parts_.metric_set, events_.any_in_evaluations());
@@ -176,10 +166,8 @@ void Trainer::load() {
   } else if (loader_.load_pretrained(take_position)) {
     fire_and_sync(TENON_EVENT_AFTER_LOAD);
   }
-  for (const std::vector<EvalSet>* const sets : {&parts_.eval_sets, &parts_.test_sets}) {
-    for (const EvalSet& set : *sets) {
-      set.data->check_windows();
-    }
+  for (const EvalSet& set : all_sets(parts_)) {
+    set.data->check_windows();
   }
   if (!parts_.is_eval_only && !parts_.is_seed_only) {
     parts_.train_data.check_windows();
@@ -539,7 +527,7 @@ void Trainer::load_data(const StateTree& tree) {
 // Publishes loaded values to blocks, and makes sinks drop later records, unless nothing follows.
 void Trainer::show_loaded() {
   parts_.flow.publish();
-  if (stop_.complete() != Complete::kFinished) {
+  if (stop_.complete() != StopConditions::Complete::kFinished) {
     parts_.sinks.resume(state().step, evaluator_.saved_records());
   }
 }

@@ -394,6 +394,15 @@ void RunEngine::load_further(Progress& progress) {
   }
 }
 
+void RunEngine::note_boundary(RunBoundary point, Trainer& trainer) {
+  if (last_step_.has_value()) {
+    last_step_->write(trainer.state().step);
+  }
+  if (const auto& at_rest = context_.request.at_rest) {
+    at_rest(point, trainer);
+  }
+}
+
 TrainerParts RunEngine::make_trainer_parts(const LoopSurroundings& surroundings) {
   const RunRequest& request = context_.request;
   const RunPlatform& platform = context_.platform;
@@ -420,15 +429,7 @@ TrainerParts RunEngine::make_trainer_parts(const LoopSurroundings& surroundings)
           .saved = saved_,
           .bank = bank_.get(),
           .model_values = model_values_.get(),
-          .at_rest =
-              [this](auto point, Trainer& trainer) {
-                if (last_step_.has_value()) {
-                  last_step_->write(trainer.state().step);
-                }
-                if (const auto& at_rest = context_.request.at_rest) {
-                  at_rest(point, trainer);
-                }
-              },
+          .at_rest = [this](auto point, Trainer& trainer) { note_boundary(point, trainer); },
           .checkpoints = checkpoints_.get(),
           .best = best_.get(),
           .is_eval_only = request.is_eval_only,

@@ -99,6 +99,7 @@ class RunEngine {
   void initialise_further(uint64_t seed);
   void load_further(Progress& progress);
   TrainerParts make_trainer_parts(const LoopSurroundings& surroundings);
+  void note_boundary(RunBoundary point, Trainer& trainer);
   std::optional<uint64_t> finished_step();
   void export_rows();
   bool is_seed_only() const { return !context_.request.weights.format.empty(); }
