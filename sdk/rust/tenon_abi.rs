@@ -527,6 +527,8 @@ pub const TENON_NARROW_MASTER: u32 = 2;
 
 pub const TENON_SPARSE_OPTIMIZER_ID: &CStr = text(b"tenon.sparse_optimizer/1\0");
 
+pub const TENON_STEP_SUMS_ID: &CStr = text(b"tenon.step_sums/1\0");
+
 pub const TENON_STORAGE_ID: &CStr = text(b"tenon.storage/1\0");
 
 // Why a text ended.
@@ -3433,7 +3435,7 @@ pub struct tenon_render_args {
     pub variables: *const c_char,
     /// 1: end with what precedes an answer of the assistant
     pub add_generation_prompt: u32,
-    /// 1: set `answer`, at the cost of more renderings
+    /// 1: set `answer`; 2: for texts with "train": false instead
     pub find_answers: u32,
     /// receives the pieces
     pub sink: tenon_chat_sink,
@@ -4045,6 +4047,85 @@ pub struct tenon_sparse_optimizer {
     ) -> *mut tenon_status>,
 }
 layout!(tenon_sparse_optimizer, 24: struct_size 0 8, describe 8 8, update 16 8);
+
+/// Result of `describe`. Arrays live as long as the instance.
+///
+/// A balance loss is an auxiliary loss over the experts of a step:
+///
+///     weight * X * sum_i f_i P_i,   f_i = loads_i / tokens,   P_i = shares_i / tokens
+///
+/// loads, shares and tokens are sums over the step. The gradient flows through `shares`. A block
+/// adds its part with `add_loss`: `sum` is its shares, [X], with their gradient, and `count` is
+/// [X + 1] i64, its loads and then its number of tokens. The host needs the loads of a step before
+/// the first backward. If a step has several microbatches, the host therefore runs them forward once
+/// more.
+/// Source: Fedus et al., Switch Transformers (JMLR 2022), equation 4; loads of a whole step: Qiu et
+/// al., Demons in the Detail (2025), arXiv:2501.11873.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct tenon_step_sums_info {
+    /// set by the host, which also zeroes the other fields
+    pub struct_size: usize,
+    /// [num_buffers] summed buffers, as the builder numbered them
+    pub buffers_ref: *const u32,
+    pub num_buffers: usize,
+    /// [num_balances] Block and X of each balance loss, in the order of blocks and of calls.
+    pub balance_blocks_ref: *const u32,
+    pub balance_experts_ref: *const i64,
+    pub num_balances: usize,
+}
+layout!(tenon_step_sums_info, 48:
+    struct_size 0 8, buffers_ref 8 8, num_buffers 16 8, balance_blocks_ref 24 8,
+    balance_experts_ref 32 8, num_balances 40 8);
+
+/// Arguments of `end_step`. Arrays and tensors are borrowed until `end_step` returns.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct tenon_end_step_args {
+    pub struct_size: usize,
+    /// index of the block, as the builder returned it
+    pub block: u32,
+    pub reserved: u32,
+    /// [num_buffers] In the order of the block's spec.
+    pub buffers: *const *const tenon_tensor,
+    pub num_buffers: usize,
+    /// [num_buffers] Results: next values of TENON_BUFFER_STATE buffers; null keeps the value.
+    pub next_buffers_own: *mut *mut tenon_tensor,
+}
+layout!(tenon_end_step_args, 40:
+    struct_size 0 8, block 8 4, reserved 12 4, buffers 16 8, num_buffers 24 8,
+    next_buffers_own 32 8);
+
+/// Extension TENON_STEP_SUMS_ID of a model.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct tenon_step_sums {
+    pub struct_size: usize,
+    /// Names what is summed.
+    ///
+    /// Errors   any error ends the run before the first step
+    /// Threads  [main], after `describe` of the model
+    /// Owner    `out` is borrowed; arrays belong to the instance
+    /// Since    0.5
+    pub describe: Option<unsafe extern "C" fn(
+        this: *mut c_void,
+        out: *mut tenon_step_sums_info,
+    ) -> *mut tenon_status>,
+    /// Computes state buffers of a block from the sums of a step. Called once a training step for each
+    /// block with a summed buffer, with the same arguments on all ranks. Optional: null if no buffer
+    /// depends on a sum.
+    ///
+    /// Errors   any error ends the run
+    /// Threads  [step], after the last backward of a step
+    /// Owner    the host releases the handles in next_buffers_own
+    /// Since    0.5
+    pub end_step: Option<unsafe extern "C" fn(
+        this: *mut c_void,
+        exec: *const tenon_exec,
+        args: *mut tenon_end_step_args,
+    ) -> *mut tenon_status>,
+}
+layout!(tenon_step_sums, 24: struct_size 0 8, describe 8 8, end_step 16 8);
 
 /// Arguments of `connect`.
 #[repr(C)]

@@ -62,6 +62,8 @@ constexpr auto kFunctionRoles = std::to_array<FunctionRole>({
     {"tenon_source_files", "", "list_sources", Role::kMain},
     {"tenon_sparse_optimizer", "sparse_optimizer", "describe", Role::kMain},
     {"tenon_sparse_optimizer", "sparse_optimizer", "update", Role::kWorker, true},
+    {"tenon_step_sums", "model", "describe", Role::kMain},
+    {"tenon_step_sums", "model", "end_step", Role::kStep, true},
     {"tenon_storage", "storage", "connect", Role::kMain},
     {"tenon_storage", "storage", "open", Role::kWorker},
     {"tenon_storage", "storage", "create_file", Role::kWorker},
