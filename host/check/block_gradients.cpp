@@ -42,7 +42,8 @@ bool is_hand_written(const ModelTrial& trial, uint32_t b) {
 }
 
 // Returns L. Auxiliary losses that autograd did not record have no gradient; `counted` says which.
-double loss_of(const BlockTape& tape,
+double loss_of(const ModelTrial& trial,
+               const BlockTape& tape,
                const std::vector<at::Tensor>& weights,
                const std::vector<bool>& counted) {
   double sum = 0;
@@ -55,8 +56,7 @@ double loss_of(const BlockTape& tape,
   }
   for (std::size_t i = 0; i < std::min(tape.aux.size(), counted.size()); ++i) {
     if (counted[i]) {
-      const AuxLoss& aux = tape.aux[i];
-      sum += aux.weight * aux.sum.detach().item<double>() / aux.count.item<double>();
+      sum += trial.value_of(tape.aux[i]);
     }
   }
   return sum;
@@ -76,7 +76,7 @@ class DirectionalDifference {
     for (const AuxLoss& aux : tape.aux) {
       counted_.push_back(aux.sum.requires_grad() || is_hand_written(trial, b));
     }
-    value_ = loss_of(tape, weights_, counted_);
+    value_ = loss_of(trial, tape, weights_, counted_);
     has_any_ = !tape.aux.empty() || std::ranges::any_of(weights_, &at::Tensor::defined);
     if (has_any_) {
       gradients_ = trial.backward(b, tape, weights_);
@@ -108,7 +108,7 @@ class DirectionalDifference {
       for (const at::Tensor& tensor : moved) {
         tensor.copy_(before + direction * step);
       }
-      return loss_of(trial_.forward(b_, inputs_, call()), weights_, counted_);
+      return loss_of(trial_, trial_.forward(b_, inputs_, call()), weights_, counted_);
     };
     const double high = value_at(difference_.step);
     const double low = value_at(-difference_.step);

@@ -83,10 +83,15 @@ class ModelTrial {
   // Returns copies of the inputs of a block, of the batch that was found.
   std::vector<at::Tensor> inputs_of(uint32_t b) const;
 
+  // Loads of experts in a balance loss are those of the last forward.
+  //
   // Errors   of the block
   BlockTape forward(uint32_t b, const std::vector<at::Tensor>& inputs, const BlockCall& call);
   // Runs backward of what forward() recorded. `grads` is by output.
   BlockGradients backward(uint32_t b, BlockTape& tape, const std::vector<at::Tensor>& grads);
+
+  // Returns an auxiliary loss of the last forward, times its weight.
+  double value_of(const AuxLoss& aux) const;
 
   ParameterStore& store() { return store_; }
   ModelProxy& proxy() { return proxy_; }
