@@ -5,6 +5,8 @@
 #include <cmath>
 #include <map>
 #include <string>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "tests/ranks/finished_run.hpp"
@@ -190,6 +192,55 @@ TEST_CASE("batch normalization trains in narrow precisions", "[ranks]") {
       CHECK(loss > 0.5);
       CHECK(loss < 1.5);
     }
+  }
+}
+
+TEST_CASE("a plan runs modules with buffers", "[ranks]") {
+  const ScratchFolder folder;
+  const auto recipe = folder.write("recipe.json", recipe_of("norm_kind").dump());
+  const SubprocessResult result = run_host({"--plan", "2", "--json", "--recipe", recipe.string()});
+  INFO(result.out + result.err);
+  REQUIRE(result.exit_code == 0);
+  for (const json& block : json::parse(result.out)["blocks"]) {
+    CHECK(block["source"] == "measured");
+  }
+}
+
+TEST_CASE("the checker passes each kind of training", "[ranks][check]") {
+  const std::string noise = R"({"model": {"options": {"noise": 1}}})";
+  const std::vector<std::tuple<std::string, std::string, std::string>> cases = {
+      {"vae_kind", noise, "recipe.two_ranks"},
+      {"carried_kind", "{}", "recipe.two_ranks"},
+      {"carried_kind", "{}", "model"},
+      {"norm_kind", "{}", "model"},
+      {"molecule_kind", "{}", "loss"},
+      {"sequence_kind", "{}", "loss"},
+      {"detector_kind", "{}", "metric"},
+      {"detector_kind", "{}", "dataset"},
+      {"detector_kind", "{}", "lifecycle.failing_services"}};
+  const std::string plugin = (test_plugin_dir() / "kinds.so").string();
+  for (const auto& [kind, patch, only] : cases) {
+    INFO(kind << ", " << only);
+    const ScratchFolder folder;
+    json recipe = recipe_of(kind, patch);
+    recipe["train"].erase("precision");
+    const auto file = folder.write("recipe.json", recipe.dump());
+    const SubprocessResult result = run_host({"--check-plugin",
+                                              plugin,
+                                              "--recipe",
+                                              file.string(),
+                                              "--only",
+                                              only,
+                                              "--seed",
+                                              "1",
+                                              "--json"});
+    INFO(result.out + result.err);
+    CHECK(result.exit_code == 0);
+    bool has_passed = false;
+    for (const json& check : json::parse(result.out)["checks"]) {
+      has_passed = has_passed || check["outcome"] == "passed";
+    }
+    CHECK(has_passed);
   }
 }
 
