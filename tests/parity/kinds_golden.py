@@ -187,7 +187,7 @@ def detector_kind():
             hits += is_hit
             area += hits / rank if is_hit else 0.0
         precisions.append(area / num_boxes)
-    return {"loss": losses, "eval/map": sum(precisions) / 2}
+    return {"loss": losses, "eval/mean_average_precision": sum(precisions) / 2}
 
 
 def policy_kind():

@@ -143,7 +143,7 @@ TEST_CASE("running statistics in a checkpoint of two ranks are those of rank 0",
       last_of(metric_records(file_text(runs.folder("two") / "metrics.jsonl")), "eval/loss");
   // One rank evaluates the same parameters and buffers.
   json again = recipe;
-  again["model"]["load"] = json::array({{{"from", runs.folder("two").string()}}});
+  again["load"] = json::array({{{"from", runs.folder("two").string()}}});
   again["eval"] = {{"at_start", true}, {"at_end", false}, {"batches", nullptr}};
   again["train"]["steps"] = 1;
   const FinishedRun one = finished_run(again, 1);
