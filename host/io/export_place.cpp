@@ -7,8 +7,6 @@
 #include <fcntl.h>
 #include <filesystem>
 #include <random>
-#include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 namespace tenon {
@@ -25,13 +23,6 @@ std::string random_digits() {
   std::array<char, 17> digits{};
   std::snprintf(digits.data(), digits.size(), "%08x%08x", unsigned{device()}, unsigned{device()});
   return digits.data();
-}
-
-bool is_same_file(int fd, const std::string& path) {
-  struct stat open = {};
-  struct stat named = {};
-  return ::fstat(fd, &open) == 0 && ::lstat(path.c_str(), &named) == 0 &&
-         open.st_dev == named.st_dev && open.st_ino == named.st_ino;
 }
 
 }  // namespace
@@ -51,36 +42,22 @@ ExportPlace::ExportPlace(const std::string& path) {
 
 void ExportPlace::lock() {
   // Whoever finishes removes its lock file, so a file that was opened may have no name any more.
-  for (;;) {
-    // Only the owner may open it, so that nobody else can hold the lock.
-    constexpr int kFlags = O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
-    lock_ = OpenFile(::open(lock_path_.c_str(), kFlags | O_CREAT | O_EXCL, 0600));
-    is_lock_own_ = lock_.is_open();
-    if (!is_lock_own_) {
-      lock_ = OpenFile(::open(lock_path_.c_str(), kFlags));
+  constexpr int kMostTries = 100;
+  for (int i = 0; i < kMostTries; ++i) {
+    is_lock_own_ = ::access(lock_path_.c_str(), F_OK) != 0;
+    lock_.emplace(lock_path_);
+    const FileLock::State state = lock_->try_lock();
+    if (state == FileLock::State::kBusy) {
+      is_lock_own_ = false;
+      throw Error("export.in_use",
+                  path_ + ": another process writes to it; wait for its end, or pass another path");
     }
-    if (!lock_.is_open()) {
-      if (errno == ENOENT) {
-        continue;
-      }
-      throw_disk_error("lock", lock_path_, errno);
-    }
-    while (::flock(lock_.get(), LOCK_EX | LOCK_NB) != 0) {
-      if (errno == EWOULDBLOCK) {
-        is_lock_own_ = false;
-        throw Error("export.in_use",
-                    path_ +
-                        ": another process writes to it; wait for its end, or pass another "
-                        "path");
-      }
-      if (errno != EINTR) {
-        throw_disk_error("lock", lock_path_, errno);
-      }
-    }
-    if (is_same_file(lock_.get(), lock_path_)) {
+    // Without locks in the file system, the temporary name still keeps two exports apart.
+    if (state == FileLock::State::kUnsupported || lock_->is_at_path()) {
       return;
     }
   }
+  throw_disk_error("lock", lock_path_, EAGAIN);
 }
 
 ExportPlace::~ExportPlace() {

@@ -7,7 +7,9 @@
 #pragma once
 
 #include "host/io/durable_file.hpp"
+#include "host/io/file_lock.hpp"
 
+#include <optional>
 #include <string>
 
 namespace tenon {
@@ -39,7 +41,7 @@ class ExportPlace {
   std::string path_;
   std::string lock_path_;
   std::string temporary_;
-  OpenFile lock_;
+  std::optional<FileLock> lock_;
   bool is_lock_own_ = false;  // this object created the lock file
 };
 

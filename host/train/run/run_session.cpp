@@ -304,7 +304,9 @@ void RunSession::watch_folder(const RunFolder& folder, const RunReport& report) 
     write_end(std::move(ended));
   };
   const auto write_stop = [this, write_end](const std::string& reason) {
-    if (is_first()) {
+    if (is_first() && checkpoints_.has_some()) {
+      dismiss_witness();  // the summary of the earlier command still holds: nothing was trained
+    } else if (is_first()) {
       Outcome ended;
       ended.code = ExitCode::kStopped;
       ended.reason = reason;
