@@ -94,9 +94,14 @@ void check_shard(const TokenShard& shard) {
 // The store reads the rows of the shard from the file.
 void check_store(const fs::path& folder, const TokenShard& shard) {
   const TokenStore store = TokenStore::in_folder(
-      Host(nullptr), folder.string(), kKey, kAnyShard, 1, [](size_t) -> TokenShard {
-        throw FuzzFinding("a shard is made again");
-      });
+      Host(nullptr),
+      folder.string(),
+      kKey,
+      kAnyShard,
+      {.num_shards = 1,
+       .make = [](size_t) -> TokenShard { throw FuzzFinding("a shard is made again"); },
+       .begin = [](const std::string&) {},
+       .end = [] {}});
   if (store.num_rows() != shard.ends.size()) {
     throw FuzzFinding("the store has other rows than the shard");
   }

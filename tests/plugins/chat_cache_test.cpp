@@ -60,10 +60,11 @@ void flip_byte(const fs::path& file, std::streamoff at) {
 void write_rows(const CachedChat& chat, const std::vector<std::vector<uint32_t>>& rows) {
   const fs::path file = chat.only_set() / "shard-00000.bin";
   std::string bytes = file_text(file);
-  constexpr size_t kCounts = 4 * 16;  // four counts of no samples
   constexpr size_t kHeader = 48;
   constexpr size_t kNumRows = 24;  // offset of the numbers of rows and tokens in the header
-  bytes.resize(kHeader + kCounts);
+  uint64_t bytes_of_counts = 0;
+  std::memcpy(&bytes_of_counts, bytes.data() + 40, sizeof(bytes_of_counts));
+  bytes.resize(kHeader + bytes_of_counts);
   const auto append = [&bytes](const auto& value) {
     bytes.append(reinterpret_cast<const char*>(&value), sizeof(value));
   };

@@ -52,6 +52,15 @@ bool is_of_model(const RecipeChange& change) {
                              [&](std::string_view key) { return change.pointer.starts_with(key); });
 }
 
+// True if evaluations of the run are compared with earlier ones, on the same data.
+bool compares_evaluations(const Recipe& recipe) {
+  return recipe.eval.keep_best.has_value() ||
+         (recipe.checkpoint.has_value() && recipe.checkpoint->keep_best.has_value()) ||
+         std::ranges::any_of(recipe.hooks, [](const ComponentUse& hook) {
+           return hook.type.ends_with("early_stop");
+         });
+}
+
 // Another process has changed the folder between a look at it and its lock.
 [[noreturn]] void fail_changed(const std::string& path) {
   throw Error("run.dir_exists",
@@ -351,8 +360,8 @@ void RunCheckpoints::check_changes(const CheckpointReader& reader) {
   }
 }
 
-// Evaluations that the recipe moved to other data do not compare, which the change of the recipe
-// says. An evaluation of a checkpoint reads the data that the recipe names now.
+// Other evaluation data matters only if evaluations are compared, and the recipe does not name it.
+// An evaluation of a checkpoint reads the data that the recipe names now.
 // Errors  data.changed
 void RunCheckpoints::check_sources(const CheckpointReader& reader,
                                    std::span<const RecipeChange> changes) const {
@@ -368,13 +377,15 @@ void RunCheckpoints::check_sources(const CheckpointReader& reader,
     }
     return;
   }
-  const bool has_other_eval = std::ranges::any_of(
-      changes, [&](const RecipeChange& change) { return change.pointer.starts_with(kEval); });
+  const bool is_other_eval_accepted = !compares_evaluations(recipe_) ||
+                                      std::ranges::any_of(changes, [&](const RecipeChange& change) {
+                                        return change.pointer.starts_with(kEval);
+                                      });
   std::vector<SourceChange> refused;
   std::vector<SourceChange> accepted;
   for (SourceChange& change : source_changes(*then, *sources_)) {
-    const bool is_known = has_other_eval && change.place.starts_with(kEval);
-    (is_known ? accepted : refused).push_back(std::move(change));
+    const bool is_accepted = is_other_eval_accepted && change.place.starts_with(kEval);
+    (is_accepted ? accepted : refused).push_back(std::move(change));
   }
   judge_changes(refused, reader.address(), recipe_.data.on_change, is_first());
   judge_changes(accepted, reader.address(), OnDataChange::kContinue, is_first());

@@ -60,6 +60,34 @@ SourceRecord hashed(const ListedSource& source) {
   return record;
 }
 
+// True if the names are equal, or one is the end of the other: names are below the common folder,
+// which depends on the other files.
+bool is_same_name(const std::string& a, const std::string& b) {
+  const auto is_end = [](const std::string& whole, const std::string& end) {
+    return whole.size() > end.size() && whole.ends_with(end) &&
+           whole[whole.size() - end.size() - 1] == '/';
+  };
+  return a == b || is_end(a, b) || is_end(b, a);
+}
+
+// Keeps the files of a window that both records have. A dataset has its own policy for files that
+// arrive for a window, or disappear from it.
+void keep_common(SourceRecord& then, SourceRecord& now) {
+  SourceRecord both_then{.place = then.place, .files = {}};
+  SourceRecord both_now{.place = now.place, .files = {}};
+  for (RecordedFile& file : now.files) {
+    const auto found = std::ranges::find_if(
+        then.files, [&](const RecordedFile& was) { return is_same_name(was.name, file.name); });
+    if (found != then.files.end()) {
+      both_then.files.push_back(*found);
+      both_now.files.push_back(std::move(file));
+      both_now.files.back().name_counts = false;
+    }
+  }
+  then = std::move(both_then);
+  now = std::move(both_now);
+}
+
 // One record a line; names and sizes only. Texts of JSON have no line breaks.
 std::string listing_text(const std::vector<ListedSource>& sources) {
   std::string text;
@@ -204,8 +232,11 @@ WindowRecorder window_recorder(const RunDataset& set, OnDataChange on_change, bo
                            : "";
               },
           .compare =
-              [on_change, is_first](const std::string& then, const std::string& now) {
-                judge_changes(source_changes({record_of(then)}, {record_of(now)}),
+              [on_change, is_first](const std::string& then_text, const std::string& now_text) {
+                SourceRecord then = record_of(then_text);
+                SourceRecord now = record_of(now_text);
+                keep_common(then, now);
+                judge_changes(source_changes({then}, {now}),
                               "the checkpoint, in the window in which it was taken",
                               on_change,
                               is_first);

@@ -8,6 +8,7 @@
 // Threads: reads share the open file and the list of lines, which do not change.
 #include <tenon/cpp/dataset.hpp>
 #include <tenon/cpp/plugin.hpp>
+#include <tenon/cpp/source_files.hpp>
 #include <tenon/cpp/stable_file.hpp>
 
 #include <algorithm>
@@ -19,7 +20,7 @@
 
 namespace {
 
-class MyPlugin : public tenon::MapDataset {
+class MyPlugin : public tenon::MapDataset, public tenon::SourceFiles {
  public:
   static constexpr const char* kType = "my_plugin";
   static constexpr const char* kSummary = "lines of a text file, a token per byte";
@@ -53,6 +54,14 @@ class MyPlugin : public tenon::MapDataset {
   }
 
   int64_t size(const tenon_window*) override { return static_cast<int64_t>(lines_.size()); }
+
+  // A resume notices if these files have changed.
+  const void* extension(const char* id) override {
+    return tenon::SourceFilesCalls<MyPlugin>::find(id);
+  }
+  void list_files(const tenon_window*, tenon::SourceFileList& files) override {
+    files.add(options_.path);
+  }
 
   // The label of each byte is the byte after it. Labels of -100 are ignored.
   void read(const tenon_window*,

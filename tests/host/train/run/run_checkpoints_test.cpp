@@ -140,6 +140,23 @@ TEST_CASE("files that a run reads are compared with those of the checkpoint", "[
     resume(rig, records("whole:1"), records("whole:2"));
     CHECK_THAT(rig.log(), contains_text("a.csv has other content"));
   }
+  SECTION("others of an evaluation set") {
+    const auto of_eval = [](std::vector<SourceRecord> all) {
+      all[0].place = "/data/eval/late";
+      return all;
+    };
+    const bool is_compared = GENERATE(false, true);
+    const std::string best = R"({"data": {"eval": {"type": "windows", "options": {"samples": 9}}},
+      "eval": {"every_steps": 1, "keep_best": {"metric": "eval/loss", "mode": "min"}}})";
+    RunRig rig(is_compared ? best : "{}", automatic());
+    if (is_compared) {
+      CHECK_THROWS_WITH(resume(rig, of_eval(records("whole:1")), of_eval(records("whole:2"))),
+                        contains_text("[data.changed]"));
+    } else {
+      resume(rig, of_eval(records("whole:1")), of_eval(records("whole:2")));
+      CHECK_THAT(rig.log(), contains_text("/data/eval/late: a.csv has other content"));
+    }
+  }
   SECTION("others, in an evaluation of the checkpoint") {
     RunRequest request = automatic();
     request.is_eval_only = true;
