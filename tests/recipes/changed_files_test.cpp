@@ -221,4 +221,20 @@ TEST_CASE("a run does not resume in a window whose file changed", "[recipes]") {
   CHECK(refused.exit_code != 0);
 }
 
+TEST_CASE("a missing file is reported with the folder in which its path starts", "[recipes]") {
+  const auto failure = [](const std::string& path) {
+    json train = flower_data({path});
+    train["options"]["samples"] = nullptr;
+    const HostRun run(small_recipe(json({{"data", {{"train", train}}}}).dump()), {"--validate"});
+    CHECK(run.result().exit_code != 0);
+    return std::pair(run.result().err, run.folder().string());
+  };
+  const auto [missing, folder] = failure("a.csv");
+  CHECK_THAT(missing, contains_text("cannot open " + folder + "/a.csv"));
+  CHECK_THAT(missing, contains_text("relative paths in a recipe start at its folder, " + folder));
+  CHECK_THAT(failure("~/a.csv").first,
+             contains_text("~ does not stand for the home folder here") &&
+                 contains_text("${ENV:HOME}/a.csv"));
+}
+
 }  // namespace tenon
