@@ -112,7 +112,7 @@ TextRange GainedText::answer(size_t message) {
   const size_t size = before.text.length();
   size_t begin = common_start(before.text, whole_.text);
   if (begin < size) {
-    // The prompt has more than the finished answer. They share what lies before a part of its own.
+    // The prompt has more than the finished answer. They share what lies before its rest.
     constexpr const char* kWhat = "the messages before it and the prompt for an answer";
     const size_t prompt = common_start(before.text, render_(message, false).text);
     const auto is_border = [&](size_t at) {

@@ -23,7 +23,7 @@ inline constexpr size_t kMaxJsonDepth = 128;
 // The first byte that is not UTF-8; npos if there is none.
 size_t invalid_utf8(std::string_view text);
 
-// Whether a key is left out of samples and messages: option `ignore`.
+// Keys of samples and messages that are skipped: option `ignore`.
 using IgnoredKeys = std::vector<std::string>;
 bool is_ignored(const IgnoredKeys& keys, std::string_view key);
 
