@@ -32,6 +32,7 @@ std::atomic<int64_t> first_ns = 0;  // when it arrived; 0: none has
 std::atomic<int64_t> one_event_ns = 0;
 std::atomic<int> news = -1;  // an eventfd that wakes the thread
 std::atomic<bool> is_save_asked = false;
+std::atomic<bool> is_hangup_ignored = false;
 static_assert(std::atomic<bool>::is_always_lock_free && std::atomic<int64_t>::is_always_lock_free);
 
 sigset_t no_signals() {
@@ -40,10 +41,14 @@ sigset_t no_signals() {
   return signals;
 }
 
+// Without SIGHUP if the run ignores it: a blocked signal is never ignored, but stays pending.
 sigset_t watched_signals() {
   sigset_t signals = no_signals();
-  for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGXCPU}) {
+  for (const int signal : {SIGTERM, SIGINT, SIGUSR1, SIGUSR2, SIGXCPU}) {
     sigaddset(&signals, signal);
+  }
+  if (!is_hangup_ignored) {
+    sigaddset(&signals, SIGHUP);
   }
   return signals;
 }
@@ -129,6 +134,12 @@ bool is_ignored(const struct sigaction& action) {
 SignalWatch::SignalWatch(Second second) : SignalWatch(second, Times()) {}
 
 SignalWatch::SignalWatch(Second second, const Times& times) : times_(times) {
+  for (size_t i = 0; i < kStops.size(); ++i) {
+    sigaction(kStops[i], nullptr, &old_[i]);
+    if (kStops[i] == SIGHUP) {
+      is_hangup_ignored = is_ignored(old_[i]);
+    }
+  }
   const sigset_t signals = watched_signals();
   pthread_sigmask(SIG_BLOCK, &signals, &old_mask_);
   first_signal = 0;
@@ -141,10 +152,9 @@ SignalWatch::SignalWatch(Second second, const Times& times) : times_(times) {
   sigemptyset(&action.sa_mask);
   // Restarts interrupted reads: a loader must not fail because the user stops the run.
   action.sa_flags = SA_RESTART;
-  for (size_t i = 0; i < kStops.size(); ++i) {
-    sigaction(kStops[i], nullptr, &old_[i]);
-    if (kStops[i] != SIGHUP || !is_ignored(old_[i])) {
-      sigaction(kStops[i], &action, nullptr);
+  for (const int signal : kStops) {
+    if (sigismember(&signals, signal) == 1) {
+      sigaction(signal, &action, nullptr);
     }
   }
   is_save_asked = false;

@@ -229,6 +229,7 @@ TEST_CASE("SIGUSR1 ends no rank that does not handle it yet", "[distributed]") {
 }
 
 TEST_CASE("each signal that asks a job to end is handed on", "[distributed]") {
+  const auto old = std::signal(SIGHUP, SIG_DFL);  // the tests may run under nohup
   for (const char* const signal : {"HUP", "USR2", "XCPU"}) {
     Ranks ranks(2,
                 std::string("trap 'exit 75' ") + signal + "; meet; [ $RANK = 1 ] && kill -" +
@@ -237,6 +238,7 @@ TEST_CASE("each signal that asks a job to end is handed on", "[distributed]") {
     CHECK(outcome.code == 75);
     CHECK(outcome.was_asked);
   }
+  std::signal(SIGHUP, old);
 }
 
 TEST_CASE("ranks of a launcher that ignores SIGHUP ignore it, too", "[distributed]") {

@@ -37,10 +37,10 @@ TEST_CASE("other exceptions keep their meaning", "[train]") {
 TEST_CASE("a limit of addresses is named, not the size of the batch", "[train]") {
   const pid_t child = ::fork();
   if (child == 0) {
-    const rlimit limit{.rlim_cur = rlim_t{8192} << 20, .rlim_max = RLIM_INFINITY};
+    const rlimit limit{.rlim_cur = rlim_t{1} << 40, .rlim_max = RLIM_INFINITY};
     ::setrlimit(RLIMIT_AS, &limit);
     const std::string message = run_failure(std::bad_alloc()).message();
-    ::_exit(message.find("raise ulimit -v, which is 8388608 KiB") != std::string::npos ? 0 : 1);
+    ::_exit(message.find("raise ulimit -v, which is 1073741824 KiB") != std::string::npos ? 0 : 1);
   }
   int status = 0;
   REQUIRE(::waitpid(child, &status, 0) == child);
