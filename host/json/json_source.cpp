@@ -188,16 +188,16 @@ std::string other_kind(std::string_view text, std::size_t at) {
   if (begins("PAR1") || begins("\x89HDF") || begins("\x7f\x45LF")) {
     return "the file is binary; name the recipe";
   }
-  constexpr std::pair<std::string_view, std::string_view> kTypographic[] = {{"\xe2\x80\x9c", "\""},
-                                                                            {"\xe2\x80\x9d", "\""},
-                                                                            {"\xe2\x80\x9e", "\""},
-                                                                            {"\xe2\x80\x98", "'"},
-                                                                            {"\xe2\x80\x99", "'"},
-                                                                            {"\xc2\xab", "\""},
-                                                                            {"\xc2\xbb", "\""}};
+  constexpr std::string_view kQuotes[] = {"\xe2\x80\x9c",
+                                          "\xe2\x80\x9d",
+                                          "\xe2\x80\x9e",
+                                          "\xe2\x80\x98",
+                                          "\xe2\x80\x99",
+                                          "\xc2\xab",
+                                          "\xc2\xbb"};
   // The parser may be within the character.
   for (std::size_t from = at < 2 ? 0 : at - 2; from <= at && from < text.size(); ++from) {
-    for (const auto& [quote, plain] : kTypographic) {
+    for (const std::string_view quote : kQuotes) {
       if (text.substr(from).starts_with(quote)) {
         return "typographic quotes; write the plain quote \"";
       }
@@ -208,8 +208,13 @@ std::string other_kind(std::string_view text, std::size_t at) {
       }
     }
   }
+  // The parser fails within the first word of a file that is no JSON at all.
   const std::size_t first = text.find_first_not_of(" \t\r\n\xef\xbb\xbf");
-  if (first == at && is_yaml(text.substr(at))) {
+  const bool is_other = first != std::string_view::npos && at >= first && text[first] != '{' &&
+                        text[first] != '[' &&
+                        text.substr(first, at - first).find('\n') == std::string_view::npos;
+  const std::string_view whole = is_other ? text.substr(first) : std::string_view();
+  if (is_yaml(whole)) {
     return "the file is YAML; write the recipe as JSON";
   }
   if (at < text.size() && text[at] == '#') {
@@ -218,16 +223,10 @@ std::string other_kind(std::string_view text, std::size_t at) {
   if (at < text.size() && text[at] == '\'') {
     return "strings have double quotes in JSON";
   }
-  if (first == at && at < text.size()) {
-    const std::string_view line = text.substr(at, text.find('\n', at) - at);
-    if (line.find(" = ") != std::string_view::npos) {
-      return "the file is TOML or of another language; write the recipe as JSON";
-    }
-    if (line.starts_with("<")) {
-      return "the file is XML or HTML; write the recipe as JSON";
-    }
+  if (whole.substr(0, whole.find('\n')).find(" = ") != std::string_view::npos) {
+    return "the file is TOML or of another language; write the recipe as JSON";
   }
-  return {};
+  return whole.starts_with("<") ? "the file is XML or HTML; write the recipe as JSON" : "";
 }
 
 // Builds the value and records places. It may throw through the parser, which has no state to clean

@@ -23,7 +23,7 @@ TEST_CASE("a value that is not UTF-8 is refused with its option and byte", "[cli
   CHECK_THAT(usage_failure({"--recipe", "a\xc0\xaf.json"}), contains_text("--recipe is not valid"));
   CHECK_THAT(
       usage_failure({"--recipe", "a", "--set", "data.train.options.files=[\"\xed\xa0\x80\"]"}),
-      contains_text("--set is not valid UTF-8: byte 27 of"));
+      contains_text("--set is not valid UTF-8: byte 28 of"));
   CHECK_THAT(usage_failure({"\xe9"}), contains_text("an argument is not valid UTF-8"));
   CHECK(parse_command_line({"--recipe", "caf\xc3\xa9"}).recipe == "caf\xc3\xa9");
 }

@@ -109,6 +109,8 @@ TEST_CASE("files that are no JSON are recognized by their kind", "[recipe]") {
       {"model:\n  type: mlp\n", "not JSON: the file is YAML; write the recipe as JSON"},
       {"# a run\n\nmodel:\n", "the file is YAML"},
       {"---\nmodel: x\n", "the file is YAML"},
+      {"name: iris\n", "the file is YAML"},
+      {"train:\n", "the file is YAML"},
       {"train.steps = 3\n", "the file is TOML"},
       {"<html>", "the file is XML or HTML"},
       {"\xff\xfe{\0}\0"sv, "the file is UTF-16; save it as UTF-8"},
