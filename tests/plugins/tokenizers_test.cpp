@@ -213,7 +213,7 @@ TEST_CASE("text never becomes a special token, whatever the model", "[plugins][t
       }
     }
   }
-  const json merges = {{"<", "/"}, {"s", ">"}, {"</", "s>"}};
+  const json merges = {"< /", "s >", "</ s>"};
   const std::vector<json> models = {
       {{"type", "Unigram"}, {"unk_id", 0}, {"vocab", scored}},
       {{"type", "BPE"}, {"unk_token", "<unk>"}, {"vocab", letters}, {"merges", merges}},
