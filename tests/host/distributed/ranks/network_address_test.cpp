@@ -57,7 +57,7 @@ TEST_CASE("a name that is not known yet is looked up until it is", "[distributed
   const fs::path hosts = folder.write("hosts", "127.0.0.1 localhost\n");
   const std::string log = (folder.path() / "log.txt").string();
   const int code = with_names_of(hosts, [&] {
-    set_up_log({.file = log, .terminal = false});
+    set_up_log({.terminal = false, .file = log});
     std::thread publisher([&] {
       while (text_of(log).find("waiting until the address of the master, \"late-master\"") ==
              std::string::npos) {
