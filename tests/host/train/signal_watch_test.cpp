@@ -121,7 +121,7 @@ TEST_CASE("a run in a blocking call before its first step is ended, and says so 
   const ScratchFolder folder;
   const std::string log = (folder.path() / "log.txt").string();
   const int status = status_of([&log] {
-    set_up_log({.file = log, .terminal = false});
+    set_up_log({.terminal = false, .file = log});
     const SignalWatch signals(SignalWatch::Second::kEnds, {.to_stop = milliseconds(0)});
     signals.watch({.activity = [] { return std::string("in dataset \"chat\": open for 45 s"); },
                    .end_start =
@@ -148,7 +148,7 @@ TEST_CASE("a run that trains is not ended, and says what it waits for", "[train]
   const ScratchFolder folder;
   const std::string log = (folder.path() / "log.txt").string();
   const int status = status_of([&log] {
-    set_up_log({.file = log, .terminal = false});
+    set_up_log({.terminal = false, .file = log});
     const SignalWatch signals(SignalWatch::Second::kEnds,
                               {.to_stop = milliseconds(0), .reminder = milliseconds(1)});
     signals.begin_training();
