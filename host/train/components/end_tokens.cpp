@@ -18,14 +18,24 @@ constexpr const char* kQuestionText = "qzqQ7";
 constexpr const char* kAnswerText = "qzqA7";
 constexpr const char* kFollowUpText = "qzqF7";
 
+using Messages = std::vector<std::pair<std::string, std::string>>;  // roles and contents
+
+// How a template wants contents of messages.
+enum class ContentForm { kText, kParts };
+
 // Returns what the template writes after the answer, up to the next message; "" if it fails.
 std::string text_after_answer(const ChatTemplate& chat_template,
                               const TokenizerProxy& tokenizer,
-                              const std::vector<std::pair<std::string, std::string>>& messages) {
+                              const Messages& messages,
+                              ContentForm form) {
+  using MessageJson = nlohmann::ordered_json;
   ChatRequest request;
-  request.messages = nlohmann::ordered_json::array();
-  for (const auto& [role, content] : messages) {
-    request.messages.push_back({{"role", role}, {"content", content}});
+  request.messages = MessageJson::array();
+  for (const auto& [role, text] : messages) {
+    const MessageJson part = {{"type", "text"}, {"text", text}};
+    request.messages.push_back(
+        {{"role", role},
+         {"content", form == ContentForm::kText ? MessageJson(text) : MessageJson::array({part})}});
   }
   for (const auto& [name, text] : tokenizer.info().specials) {
     request.variables[name] = text;
@@ -81,15 +91,24 @@ std::optional<int64_t> turn_end(const TokenizerProxy& tokenizer, const std::stri
   } catch (const Error&) {
     return std::nullopt;  // whoever renders a chat reports it
   }
-  const std::vector<std::pair<std::string, std::string>> chat = {{"user", kQuestionText},
-                                                                 {"assistant", kAnswerText}};
-  if (const auto end = first_special(tokenizer, text_after_answer(*rendered, tokenizer, chat))) {
-    return end;
-  }
+  const Messages chat = {{"user", kQuestionText}, {"assistant", kAnswerText}};
   // Some templates end an answer only if a message follows.
-  auto longer = chat;
+  Messages longer = chat;
   longer.emplace_back("user", kFollowUpText);
-  return first_special(tokenizer, text_after_answer(*rendered, tokenizer, longer));
+  for (const ContentForm form : {ContentForm::kText, ContentForm::kParts}) {
+    for (const bool has_system : {false, true}) {  // which some templates require
+      for (Messages messages : {chat, longer}) {
+        if (has_system) {
+          messages.insert(messages.begin(), {"system", "qzqS7"});
+        }
+        const std::string text = text_after_answer(*rendered, tokenizer, messages, form);
+        if (const auto end = first_special(tokenizer, text)) {
+          return end;
+        }
+      }
+    }
+  }
+  return std::nullopt;
 }
 
 std::vector<int64_t> end_ids_of(const std::string& text, const std::string& name) {

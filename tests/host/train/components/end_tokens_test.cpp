@@ -50,6 +50,16 @@ TEST_CASE("an answer may end only where another message follows", "[train]") {
         kUser);
 }
 
+TEST_CASE("a template may require a system message, or contents in parts", "[train]") {
+  const SpecialTokenizer tokenizer("");
+  CHECK(turn_end(tokenizer.proxy,
+                 "{% if messages[0].role != 'system' %}{{ raise_exception('no') }}{% endif %}"
+                 "{% for m in messages %}<u>{{ m.content }}<end>{% endfor %}") == kTurnEnd);
+  CHECK(turn_end(tokenizer.proxy,
+                 "{% for m in messages %}<u>{{ m.content[0]['text'] }}<end>{% endfor %}") ==
+        kTurnEnd);
+}
+
 TEST_CASE("templates without an end of answers, and templates that fail, give none", "[train]") {
   const SpecialTokenizer tokenizer("");
   for (const char* const text : {"{% for m in messages %}{{ m.content }}\n\n{% endfor %}",
