@@ -189,6 +189,8 @@ TEST_CASE("a declared type reads numbers of other types exactly, or not at all",
                           {{"name", "c"}, {"type", "ids"}, {"missing", "fill"}, {"fill", 0.5}});
              }),
              contains_text("`fill` 0.5; expected an integer"));
+  CHECK_THAT(failure(mixed_files({"int.parquet"}), {{"name", "c"}, {"fill", 0.5}}),
+             contains_text("has ids, but `fill` 0.5"));
 }
 
 TEST_CASE("decimals are numbers, and ids if they are whole", "[plugins]") {

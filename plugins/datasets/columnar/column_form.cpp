@@ -307,6 +307,24 @@ std::string ColumnForm::text() const {
                 has_weights ? ", with weights" : "");
 }
 
+namespace {
+
+// The fill value of ids must be exact.
+void check_fill(const ColumnOptions& options) {
+  constexpr double kExact = 0x1p53;  // a number of JSON above it may be rounded
+  if (options.fill != std::trunc(options.fill) || std::fabs(options.fill) >= kExact) {
+    TENON_FAIL(TENON_INVALID,
+               "columnar.bad_column",
+               "the column ",
+               json_string(options.name),
+               " has ids, but `fill` ",
+               options.fill,
+               "; expected an integer between -2^53 and 2^53");
+  }
+}
+
+}  // namespace
+
 void check_column_options(const ColumnOptions& options) {
   const auto fail = [&](const std::string& what) {
     TENON_FAIL(
@@ -327,14 +345,8 @@ void check_column_options(const ColumnOptions& options) {
       options.type != ColumnType::kAuto) {
     fail(concat("has a `hash`, which produces ids, but type ", name_of(options.type)));
   }
-  if (options.type == ColumnType::kIds || options.type == ColumnType::kAuto) {
-    constexpr double kExact = 0x1p53;  // a number of JSON above it may be rounded
-    if (options.type == ColumnType::kIds &&
-        (options.fill != std::trunc(options.fill) || std::fabs(options.fill) >= kExact)) {
-      fail(concat("has type ids, but `fill` ",
-                  options.fill,
-                  "; expected an integer between -2^53 and 2^53"));
-    }
+  if (options.type == ColumnType::kIds) {
+    check_fill(options);
   }
   if (options.unit != TimeUnit::kAuto &&
       (options.hash != StringHash::kNone || options.type == ColumnType::kText)) {
@@ -436,7 +448,11 @@ ColumnForm form_in(const ColumnOptions& options,
                            name_of(form->type),
                            "; set `type`"));
     }
-    form = is_known ? *form : here;
+    if (!is_known) {
+      form = here;
+    } else if (form->meaning.kind == ValueKind::kNull) {
+      form->meaning = here.meaning;  // the sources so far have nulls only
+    }
   }
   if (!form) {
     form = ColumnForm{};
@@ -542,6 +558,9 @@ ColumnForm completed(const ColumnOptions& options, ColumnForm form) {
                  json_string(options.name),
                  " has no values in any file; set `type`, or give a file with values");
     }
+  }
+  if (form.type == ColumnType::kIds) {
+    check_fill(options);
   }
   form.is_type_open = false;
   form.are_levels_open = false;

@@ -136,6 +136,7 @@ ArrayPointer built(const arrow::Array& in, BadElements& bad, const Convert& conv
 }
 
 ArrayPointer times_in_unit(const ArrayPointer& in, TimeUnit from, TimeUnit to, BadElements& bad) {
+  TENON_CHECK(to != TimeUnit::kAuto, "the unit of a column of times is not resolved");
   if (from == to && in->type()->byte_width() == 8) {
     return in;
   }
