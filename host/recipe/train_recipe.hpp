@@ -115,8 +115,7 @@ struct TrainRecipe {
         .pattern("^new$")
         .count()
         .doc(
-            "run length in windows; \"new\": train on each window once, end when there is no new "
-            "one, and continue with later windows when the command is repeated")
+            "run length in windows; \"new\": trains on each window once, over any number of starts")
         .resume(resume::kLength);
     s.key("tokens", &TrainRecipe::tokens)
         .count()

@@ -152,16 +152,12 @@ void WindowOptions::bind(OptionBinder<WindowOptions>& binder) {
       .choice("late",
               &WindowOptions::late,
               {{"skip", OnFault::kSkip}, {"wait", OnFault::kWait}, {"fail", OnFault::kFail}})
-      .doc(
-          "windows and files that arrive after a later window was read: skip them, wait for each "
-          "window in turn (by day or hour), or fail");
+      .doc("windows and files that arrive after a later window was read; wait: by day or hour");
   binder
       .choice("bad_files",
               &WindowOptions::bad_files,
               {{"fail", OnFault::kFail}, {"skip", OnFault::kSkip}, {"wait", OnFault::kWait}})
-      .doc(
-          "files that cannot be read: fail, skip the file, or wait until it can be read. skip and "
-          "wait read each window once more before it is used");
+      .doc("files that cannot be read, or changed; skip and wait read each window twice");
   binder.choice("incomplete", &WindowOptions::reads_incomplete, {{"read", true}, {"leave", false}})
       .doc("windows at the end of the data that are not known to be complete");
   binder.field("follow", &WindowOptions::follow)

@@ -37,7 +37,7 @@ class Auc : public tenon::TorchMetric {
     bind_scores(binder);
     bind_max_bytes(binder,
                    "memory for samples over all ranks, bytes; further samples are counted in "
-                   "intervals of scores, with a warning. 0: intervals only");
+                   "intervals. 0: intervals only");
     binder.field("thresholds", &Options::thresholds)
         .min(2)
         .max(1000000)
