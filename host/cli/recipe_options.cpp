@@ -83,8 +83,7 @@ void read_recipe_options(const GivenOptions& given, CommandLine& line) {
   }
   if (line.recipe.empty()) {
     throw Error("usage.missing_recipe",
-                "no recipe is given; name one: --recipe FILE, or name a run "
-                "that has one: --run-dir RUN");
+                "no recipe is given; name one: --recipe FILE");
   }
 }
 

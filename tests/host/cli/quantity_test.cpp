@@ -36,7 +36,8 @@ TEST_CASE("quantities that cannot exist are errors", "[cli]") {
   for (const char* const bytes : {"0", "-1GiB", "80 GiB", "80gib", "GiB", "nan", "inf", "1e400"}) {
     CAPTURE(bytes);
     CHECK(quantity_failure([&] { return read_bytes("memory", bytes); }) ==
-          "--memory: expected a number of bytes above 0, as in 80GiB or 50e9, found \"" +
+          "--memory: expected a number of bytes above 0, plain or with one of the units B, kB, MB, "
+          "GB, TB, KiB, MiB, GiB and TiB, as in 80GiB or 50e9, found \"" +
               std::string(bytes) + "\"");
   }
   CHECK(quantity_failure([] { return read_whole_bytes("memory", "1e30", "machine"); }) ==

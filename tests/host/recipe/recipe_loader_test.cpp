@@ -279,13 +279,14 @@ TEST_CASE("the frozen recipe has its keys in the order in which the sections bin
         "optimizer lr_scheduler hooks train eval checkpoint load parallel sinks ");
   CHECK(keys("/plugins") == "need timeout_seconds lock trust ");
   CHECK(keys("/data") ==
-        "batch_size shuffle loader_threads prefetch last timeout_seconds train eval test "
-        "skip_windows ");
+        "batch_size shuffle loader_threads prefetch last on_change timeout_seconds train eval "
+        "test skip_windows ");
   CHECK(keys("/tables/user") == "dim evict ");
   CHECK(keys("/tables/user/evict") == "unseen_steps min_count max_rows policy ");
   CHECK(keys("/train").starts_with("steps epochs windows tokens minutes steps_per_window "));
   CHECK(keys("/load/0") ==
-        "from parts match exclude rename strict layout every_steps every_windows every_epochs ");
+        "from parts match exclude rename resize may_differ strict which layout every_steps "
+        "every_windows every_epochs ");
   CHECK(keys("/losses/0") == "name type options weight inputs ");
 }
 
