@@ -117,8 +117,10 @@ class ParquetChatFile final : public ChatFile {
 
   Json keys() const override {
     Json keys = Json::object();
-    for (const auto& field : schema_->fields()) {
-      keys[field->name()] = nullptr;
+    for (const std::vector<std::string>* const names : {&columns_, &unread_}) {
+      for (const std::string& name : *names) {
+        keys[name] = nullptr;
+      }
     }
     return keys;
   }
