@@ -320,16 +320,16 @@ TEST_CASE("a metric that no evaluation gives is found before the first step", "[
     const HostRun run(small_recipe(patched(evaluated, patch)));
     INFO(key << "\n" << run.result().err);
     CHECK(run.result().exit_code == 3);
-    CHECK_THAT(run.result().err,
-               contains_text("[metric.unknown] " + key) &&
-                   contains_text("did you mean \"eval/accuracy\"?"));
+    CHECK_THAT(
+        run.result().err,
+        contains_text("[metric.unknown] " + key) && contains_text("did you mean \"eval/loss\"?"));
     CHECK_FALSE(fs::exists(run.run_dir()));
   };
-  check(R"({"eval": {"keep_best": {"metric": "eval/acuracy", "mode": "max"}}})",
+  check(R"({"eval": {"keep_best": {"metric": "eval/lss", "mode": "min"}}})",
         "/eval/keep_best/metric");
-  check(R"({"checkpoint": {"keep_best": {"metric": "eval/acuracy", "mode": "max", "count": 1}}})",
+  check(R"({"checkpoint": {"keep_best": {"metric": "eval/lss", "mode": "min", "count": 1}}})",
         "/checkpoint/keep_best/metric");
-  check(R"({"hooks": [{"type": "early_stop", "options": {"metric": "eval/acuracy"}}]})",
+  check(R"({"hooks": [{"type": "early_stop", "options": {"metric": "eval/lss"}}]})",
         "/hooks/0/options/metric");
 }
 
