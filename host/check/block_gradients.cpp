@@ -17,6 +17,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <iterator>
 #include <optional>
 
 namespace tenon {
@@ -65,9 +66,10 @@ double loss_of(const ModelTrial& trial,
 // What a check of one block needs for each of its tensors.
 class DirectionalDifference {
  public:
-  DirectionalDifference(Subject& subject, ModelTrial& trial, uint32_t b)
+  DirectionalDifference(Subject& subject, ModelTrial& trial, uint32_t b, uint64_t step)
       : trial_(trial),
         b_(b),
+        step_(step),
         difference_(difference_step(trial.dtype())),
         generator_(subject.request().seed + kDirectionSeed),
         inputs_(trial.inputs_of(b)) {
@@ -130,10 +132,13 @@ class DirectionalDifference {
   }
 
  private:
-  BlockCall call() const { return {.samples = trial_.num_samples(), .is_recompute = true}; }
+  BlockCall call() const {
+    return {.samples = trial_.num_samples(), .step = step_, .is_recompute = true};
+  }
 
   ModelTrial& trial_;
   uint32_t b_;
+  uint64_t step_;
   DifferenceStep difference_;
   std::mt19937_64 generator_;
   std::vector<at::Tensor> inputs_;
@@ -164,22 +169,40 @@ std::vector<at::Tensor> random_weights(Subject& subject,
   return weights;
 }
 
-std::vector<std::string> gradient_problems(Subject& subject, ModelTrial& trial, uint32_t b) {
+namespace {
+
+// What is wrong with the gradient by one tensor; the tensor has no name if it is that of no one.
+struct GradientProblem {
+  std::string name;
+  std::string text;
+  bool is_absent = false;  // there is no gradient
+};
+
+std::vector<GradientProblem> problems_at(Subject& subject,
+                                         ModelTrial& trial,
+                                         uint32_t b,
+                                         uint64_t step) {
   const ModelGraph& graph = trial.graph();
   const ModelBlock& block = graph.blocks[b];
-  DirectionalDifference difference(subject, trial, b);
+  DirectionalDifference difference(subject, trial, b, step);
   if (!difference.has_any()) {
-    return {
-        "no output and no auxiliary loss has a gradient, although the block has parameters to "
-        "train or reads values that have a gradient"};
+    return {{.name = "",
+             .text = "no output and no auxiliary loss has a gradient, although the block has "
+                     "parameters to train or reads values that have a gradient"}};
   }
   if (!difference.is_finite()) {
-    return {"the outputs are NaN or infinite for random parameters and inputs"};
+    return {
+        {.name = "", .text = "the outputs are NaN or infinite for random parameters and inputs"}};
   }
-  std::vector<std::string> problems;
-  const auto add = [&](const std::string& name, const std::string& problem) {
+  std::vector<GradientProblem> problems;
+  const auto compare = [&](const std::string& name,
+                           const std::vector<at::Tensor>& moved,
+                           const at::Tensor& gradient) {
+    const std::string problem = difference.compare(moved, gradient);
     if (!problem.empty()) {
-      problems.push_back("the gradient by \"" + name + "\" " + problem);
+      problems.push_back({.name = name,
+                          .text = "the gradient by \"" + name + "\" " + problem,
+                          .is_absent = !gradient.defined()});
     }
   };
   for (std::size_t i = 0; i < block.inputs.size(); ++i) {
@@ -196,17 +219,37 @@ std::vector<std::string> gradient_problems(Subject& subject, ModelTrial& trial, 
         same.push_back(difference.inputs()[k]);
       }
     }
-    add(graph.values[v].name, difference.compare(same, difference.gradients().inputs[i]));
+    compare(graph.values[v].name, same, difference.gradients().inputs[i]);
   }
   for (std::size_t i = 0; i < block.parameters.size(); ++i) {
     const uint32_t p = block.parameters[i];
     if (trial.store().is_trainable(p)) {
-      add(graph.parameters[p].name,
-          difference.compare({trial.store().leaf(p).detach()},
-                             difference.gradients().parameters[i]));
+      compare(graph.parameters[p].name,
+              {trial.store().leaf(p).detach()},
+              difference.gradients().parameters[i]);
     }
   }
   return problems;
+}
+
+}  // namespace
+
+std::vector<std::string> gradient_problems(Subject& subject, ModelTrial& trial, uint32_t b) {
+  const uint64_t step = BlockCall().step;
+  std::vector<GradientProblem> problems = problems_at(subject, trial, b, step);
+  if (std::ranges::any_of(problems, &GradientProblem::is_absent)) {
+    // The parts of a GAN are trained in turn: what has no gradient now may have one in the next
+    // step.
+    const std::vector<GradientProblem> next = problems_at(subject, trial, b, step + 1);
+    std::erase_if(problems, [&next](const GradientProblem& problem) {
+      return problem.is_absent && std::ranges::none_of(next, [&](const GradientProblem& other) {
+               return other.name.empty() || other.name == problem.name;
+             });
+    });
+  }
+  std::vector<std::string> texts;
+  std::ranges::transform(problems, std::back_inserter(texts), &GradientProblem::text);
+  return texts;
 }
 
 }  // namespace tenon

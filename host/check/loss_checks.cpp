@@ -20,6 +20,7 @@
 #include <array>
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <optional>
 #include <string>
 #include <utility>
@@ -69,13 +70,17 @@ class LossTrial {
     for (const InputGuess& guess : input_guesses()) {
       std::mt19937_64 generator = subject_.generator();
       try {
-        try_inputs(make_inputs(ports(), guess, floating, generator));
-        return;
+        const SampleInputs inputs = make_inputs(ports(), guess, floating, generator);
+        if (try_inputs(inputs) != kInfinity) {
+          inputs_ = inputs;
+          return;
+        }
+        reason_ = "its sum is infinite for the guessed ones; pass a recipe that uses it";
       } catch (const Error& error) {
         refused.add(error);
       }
     }
-    reason_ = refused.reason();
+    reason_ = reason_.empty() ? refused.reason() : reason_;
   }
 
   // True if the first axis of an input counts samples.
@@ -181,11 +186,13 @@ class LossTrial {
   }
 
  private:
-  void try_inputs(const SampleInputs& inputs) {
+  // Infinity may be the right answer to inputs that have no meaning, as in CTC.
+  static constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+  double try_inputs(const SampleInputs& inputs) {
     at_step(0);
     const at::AutoGradMode no_grad(false);
-    value_of_sum(inputs);
-    inputs_ = inputs;
+    return value_of_sum(inputs);
   }
   // False if there are none. What the recipe cannot do, the checks of recipes report.
   bool takes_inputs_of_recipe(at::ScalarType floating) {
@@ -193,6 +200,7 @@ class LossTrial {
       for (const SampleInputs& inputs :
            recipe_inputs(subject_, checked_, ports(), floating, /*most_batches=*/1)) {
         try_inputs(inputs);
+        inputs_ = inputs;
         return true;
       }
     } catch (const Error&) {
@@ -433,6 +441,11 @@ CheckResult check_loss_views(Subject& subject) {
 
 CheckResult check_loss_empty(Subject& subject) {
   return for_each_loss(subject, [](LossTrial& trial, const std::string& name, Findings& findings) {
+    if (const std::string port = trial.port_without_samples(); !port.empty()) {
+      findings.add_remark(name + " cannot be cut into samples: the first axis of its input \"" +
+                          port + "\" is not B");
+      return;
+    }
     const SampleInputs inputs = trial.part(0, 0);
     try {
       const double count = trial.count(inputs);
