@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The part of BlockRunner that ends a training step.
+// What the host does with sums of a step, and the part of BlockRunner that ends a training step.
 #include <tenon/model.h>
 
 #include "host/model/block_call.hpp"
@@ -8,13 +8,25 @@
 #include "host/model/sharded_parameters.hpp"
 #include "host/plugin/own_handles.hpp"
 
+#include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 #include <vector>
 
 namespace tenon {
+
+std::pair<at::Tensor, at::Tensor> sum_and_count(const StepSums& sums, const AuxLoss& aux) {
+  if (!aux.balance.has_value()) {
+    return {aux.sum, aux.count};
+  }
+  // The loss is sum(factors * shares of the step). It is divided by the tokens of the step later.
+  const at::Tensor factors = sums.factors(aux.block, *aux.balance);
+  const at::Tensor tokens = sums.tokens(aux.block, *aux.balance);
+  return {(factors * aux.sum.to(at::kDouble)).sum() * tokens, aux.count[-1].to(at::kDouble)};
+}
 
 void BlockRunner::end_step(ShardedParameters* flow) {
   if (sums_.is_empty()) {

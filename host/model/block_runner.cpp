@@ -170,10 +170,7 @@ void BlockRunner::begin(const CallPlace& place, int64_t num_samples) {
 void BlockRunner::forward(uint32_t b, const Pass& pass, BlockTape& tape) {
   const ModelBlock& block = graph_.blocks[b];
   const TraceSpan span(pass.is_recompute ? "recompute of block" : "block", block.name);
-  tape.input_handles.clear();
-  for (const at::Tensor& input : tape.inputs) {
-    tape.input_handles.push_back(input.defined() ? borrow(input) : nullptr);
-  }
+  tape.input_handles = borrow_all(tape.inputs);
   lend_buffers(b, pass.is_recompute, tape);
   OwnHandles output_handles(block.outputs.size());
   OwnHandles next_buffer_handles(block.declared_buffers().size());
@@ -224,15 +221,19 @@ void BlockRunner::forward(uint32_t b, const Pass& pass, BlockTape& tape) {
   if (!is_train_ || pass.is_recompute || block.model != 0) {
     return;
   }
-  for (size_t i = 0; i < next_buffers.size(); ++i) {
-    if (!next_buffers[i].defined()) {
+  take_buffers(b, next_buffers);
+}
+
+void BlockRunner::take_buffers(uint32_t b, const std::vector<at::Tensor>& next) {
+  for (size_t i = 0; i < next.size(); ++i) {
+    if (!next[i].defined()) {
       continue;
     }
-    check_buffer(b, i, next_buffers[i]);
-    if (const uint32_t buffer = block.buffers[i]; sums_.is_summed(buffer)) {
-      sums_.add(buffer, next_buffers[i]);
+    check_buffer(b, i, next[i]);
+    if (const uint32_t buffer = graph_.blocks[b].buffers[i]; sums_.is_summed(buffer)) {
+      sums_.add(buffer, next[i]);
     } else {
-      store_.set_buffer(buffer, next_buffers[i]);
+      store_.set_buffer(buffer, next[i]);
     }
   }
 }
@@ -243,10 +244,7 @@ void BlockRunner::step(uint32_t b,
                        BlockStep& step) {
   const ModelBlock& block = graph_.blocks[b];
   const TraceSpan span("step of block", block.name);
-  tape.input_handles.clear();
-  for (const at::Tensor& input : tape.inputs) {
-    tape.input_handles.push_back(input.defined() ? borrow(input) : nullptr);
-  }
+  tape.input_handles = borrow_all(tape.inputs);
   std::vector<tenon_tensor*> cache_handles;
   for (at::Tensor& cache : step.caches) {
     cache_handles.push_back(cache.defined() ? borrow_mutable(cache) : nullptr);

@@ -35,6 +35,10 @@ struct AuxLoss {
   uint32_t block = 0;
 };
 
+// Returns sum and count of an auxiliary loss of a microbatch, for a mean over the step. The loads
+// of the step must be complete. Shapes: [] each
+std::pair<at::Tensor, at::Tensor> sum_and_count(const StepSums& sums, const AuxLoss& aux);
+
 // Data that a block's forward stores for its backward.
 struct BlockTape {
   std::vector<at::Tensor> inputs;   // leaf tensors passed to the block; undefined if absent
@@ -146,6 +150,7 @@ class BlockRunner {
   std::string wrong_dtype(uint32_t v, const at::Tensor& output) const;
   std::string wrong_shape(const ModelValue& value, const at::Tensor& output) const;
   void lend_buffers(uint32_t b, bool is_recompute, BlockTape& tape);
+  void take_buffers(uint32_t b, const std::vector<at::Tensor>& next);
   void check_buffer(uint32_t b, size_t i, const at::Tensor& next) const;
   at::Tensor seed_of(uint32_t b, const AuxLoss& aux, const AuxScale& scale) const;
   void check_grad(uint32_t b,

@@ -292,17 +292,6 @@ void ModelRunner::add_loads() {
   }
 }
 
-std::pair<at::Tensor, at::Tensor> ModelRunner::sum_and_count(const AuxLoss& aux) const {
-  if (!aux.balance.has_value()) {
-    return {aux.sum, aux.count};
-  }
-  // The loss is sum(factors * shares of the step). It is divided by the tokens of the step later.
-  const StepSums& sums = blocks_.sums();
-  const at::Tensor factors = sums.factors(aux.block, *aux.balance);
-  const at::Tensor tokens = sums.tokens(aux.block, *aux.balance);
-  return {(factors * aux.sum.to(at::kDouble)).sum() * tokens, aux.count[-1].to(at::kDouble)};
-}
-
 void ModelRunner::forward(const Batch& batch, const CallPlace& place, Extent extent) {
   begin(batch, place);
   if (rows_ != nullptr) {

@@ -112,10 +112,6 @@ class ModelRunner {
   void count_loads(const Batch& batch, const CallPlace& place);
   // Adds the loads of the last forward to the sums.
   void add_loads();
-  // Returns sum and count of an auxiliary loss of the last forward, for a mean over the step. The
-  // loads of the step must be complete.
-  // Shapes  [] each
-  std::pair<at::Tensor, at::Tensor> sum_and_count(const AuxLoss& aux) const;
   // Ends a training step, see BlockRunner.
   void end_step(ShardedParameters* flow) { blocks_.end_step(flow); }
 

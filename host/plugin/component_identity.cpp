@@ -11,6 +11,8 @@
 #include "host/tensor/torch_guard.hpp"
 #include "host/text/formatted.hpp"
 
+#include <ATen/Parallel.h>
+
 #include <exception>
 #include <new>
 
@@ -107,6 +109,22 @@ ComponentIdentity::ChangeCheck::~ChangeCheck() {
                                 function_,
                                 changed));
     }
+  } catch (const std::exception& error) {  // out of memory for the text
+    log_warning(error.what());
+  }
+}
+
+void ComputeThreads::restore() const noexcept {
+  try {
+    const int changed = num_operator_threads();
+    at::set_num_threads(before_);
+    report_restored(
+        formatted("{}: {} changed the number of compute threads of the process from {} to {}; "
+                  "Tenon has restored it",
+                  identity_.describe(),
+                  function_,
+                  before_,
+                  changed));
   } catch (const std::exception& error) {  // out of memory for the text
     log_warning(error.what());
   }

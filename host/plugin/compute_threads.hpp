@@ -26,7 +26,7 @@ class ComputeThreads {
   ComputeThreads& operator=(const ComputeThreads&) = delete;
 
  private:
-  // Logs a warning that names the component.
+  // Logs a warning that names the component. Defined beside ComponentIdentity.
   [[gnu::cold]] void restore() const noexcept;
 
   const ComponentIdentity& identity_;

@@ -115,7 +115,7 @@ void TrainStep::run_losses(Microbatch& microbatch, const CallPlace& place) {
     return;
   }
   for (const AuxLoss& aux : parts_.model.aux_losses()) {
-    const auto [sum, count] = parts_.model.sum_and_count(aux);
+    const auto [sum, count] = sum_and_count(parts_.model.sums(), aux);
     if (check.check_metric(sum, count) || counts_anyway) {
       parts_.metrics.add_tensor("aux/" + aux.name, sum, count);
     }

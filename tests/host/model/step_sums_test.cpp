@@ -256,7 +256,8 @@ TEST_CASE("loads of a step are those of all its microbatches", "[model]") {
       rig.runner.add_loads();
     }
     REQUIRE(rig.runner.aux_losses().size() == 1);
-    const auto [of_sum, of_count] = rig.runner.sum_and_count(rig.runner.aux_losses().front());
+    const auto [of_sum, of_count] =
+        sum_and_count(rig.runner.sums(), rig.runner.aux_losses().front());
     sum += of_sum.item<double>();
     count += of_count.item<double>();
     rig.runner.backward(1.0 / num_parts);
