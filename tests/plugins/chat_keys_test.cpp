@@ -11,7 +11,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-std::string shown(const Json& sample, Json options = Json::object()) {
+std::string shown_sample(const Json& sample, Json options = Json::object()) {
   const ScratchFolder folder;
   options["files"] = {write_chats(folder, "a.jsonl", {sample})};
   return open_chat(options).shown(0);
@@ -53,17 +53,17 @@ TEST_CASE("keys that other programs give a meaning say whether to train on a mes
                                                         {"masked", true}};
   for (const auto& [key, value] : no) {
     CAPTURE(key);
-    CHECK(shown(with_key(key, value)) == kSecondOnly);
+    CHECK(shown_sample(with_key(key, value)) == kSecondOnly);
   }
-  CHECK(shown(with_key("weight", 1)) == kBoth);
-  CHECK(shown(with_key("training", true)) == kBoth);
-  CHECK(shown(with_key("weight", nullptr)) == kBoth);
+  CHECK(shown_sample(with_key("weight", 1)) == kBoth);
+  CHECK(shown_sample(with_key("training", true)) == kBoth);
+  CHECK(shown_sample(with_key("weight", nullptr)) == kBoth);
   const Json turns = {{"conversations",
                        {{{"from", "human"}, {"value", "hi"}},
                         {{"from", "gpt"}, {"value", "yo"}, {"weight", 0}},
                         {{"from", "human"}, {"value", "ok"}},
                         {{"from", "gpt"}, {"value", "no"}}}}};
-  CHECK(shown(turns) == kSecondOnly);
+  CHECK(shown_sample(turns) == kSecondOnly);
 }
 
 TEST_CASE("a weight or mask that cannot be followed is an error", "[chat]") {
@@ -87,12 +87,12 @@ TEST_CASE("keys of samples with a meaning are errors that say what to do", "[cha
              contains_text("a.jsonl, line 1: \"label\" says whether one answer is good, as for "
                            "KTO, which is not supported; make pairs of \"chosen\" and "
                            "\"rejected\". If all samples are good, add the key to `ignore`"));
-  CHECK(shown(kto, {{"ignore", {"label"}}}) == "<u>q</><a>a\n...a</>");
+  CHECK(shown_sample(kto, {{"ignore", {"label"}}}) == "<u>q</><a>a\n...a</>");
   Json media = chat_of({"q", "a"});
   media["images"] = {"a.png"};
   CHECK_THAT(error_of_sample(media), contains_text("\"images\" holds media"));
   media["images"] = Json::array();
-  CHECK(shown(media) == "<u>q</><a>a\n...a</>");
+  CHECK(shown_sample(media) == "<u>q</><a>a\n...a</>");
   Json all = chat_of({"q", "a"});
   all["train"] = false;
   CHECK_THAT(error_of_sample(all), contains_text("has no label to train on"));
@@ -124,18 +124,19 @@ TEST_CASE("unknown keys of all files are one error with the line to copy", "[cha
 TEST_CASE("a system text beside messages or a prompt is the first message", "[chat]") {
   Json chat = chat_of({"q", "a"});
   chat["system"] = "S";
-  CHECK(shown(chat) == "<s>S</><u>q</><a>a\n......a</>");
-  CHECK(shown({{"system_prompt", "S"},
-               {"prompt", {said("user", "q")}},
-               {"completion", {said("assistant", "a")}}}) == "<s>S</><u>q</><a>a\n......a</>");
-  CHECK(shown({{"system", "S"},
-               {"prompt", "q"},
-               {"chosen", {said("assistant", "a")}},
-               {"rejected", {said("assistant", "b")}}}) ==
+  CHECK(shown_sample(chat) == "<s>S</><u>q</><a>a\n......a</>");
+  CHECK(shown_sample({{"system_prompt", "S"},
+                      {"prompt", {said("user", "q")}},
+                      {"completion", {said("assistant", "a")}}}) ==
+        "<s>S</><u>q</><a>a\n......a</>");
+  CHECK(shown_sample({{"system", "S"},
+                      {"prompt", "q"},
+                      {"chosen", {said("assistant", "a")}},
+                      {"rejected", {said("assistant", "b")}}}) ==
         "<s>S</><u>q</><a>a<s>S</><u>q</><a>b\n......a</>......b</>");
-  CHECK(shown({{"system", "S"},
-               {"chosen", {said("user", "q"), said("assistant", "a")}},
-               {"rejected", {said("user", "q"), said("assistant", "b")}}}) ==
+  CHECK(shown_sample({{"system", "S"},
+                      {"chosen", {said("user", "q"), said("assistant", "a")}},
+                      {"rejected", {said("user", "q"), said("assistant", "b")}}}) ==
         "<s>S</><u>q</><a>a<s>S</><u>q</><a>b\n......a</>......b</>");
   chat["messages"].insert(chat["messages"].begin(), said("system", "T"));
   CHECK_THAT(error_of_sample(chat),
@@ -146,10 +147,11 @@ TEST_CASE("a system text beside messages or a prompt is the first message", "[ch
 
 TEST_CASE("prompts of pairs may be instructions, or repeated by the answers", "[chat]") {
   const std::string pair = "<u>q</><a>a<u>q</><a>b\n...a</>...b</>";
-  CHECK(shown({{"instruction", "q"}, {"input", ""}, {"chosen", "a"}, {"rejected", "b"}}) == pair);
-  CHECK(shown({{"prompt", {said("user", "q")}},
-               {"chosen", {said("user", "q"), said("assistant", "a")}},
-               {"rejected", {said("user", "q"), said("assistant", "b")}}}) == pair);
+  CHECK(shown_sample({{"instruction", "q"}, {"input", ""}, {"chosen", "a"}, {"rejected", "b"}}) ==
+        pair);
+  CHECK(shown_sample({{"prompt", {said("user", "q")}},
+                      {"chosen", {said("user", "q"), said("assistant", "a")}},
+                      {"rejected", {said("user", "q"), said("assistant", "b")}}}) == pair);
   Json named = said("assistant", "a");
   named["name"] = "x";
   CHECK_THAT(error_of_sample({{"prompt", {said("user", "q")}},
@@ -185,8 +187,8 @@ TEST_CASE("special tokens in texts are an error until an option says what they a
   CHECK(length("recognize") == std::vector<int64_t>{1 + 3 + 1 + 2});
   CHECK(length("text") == std::vector<int64_t>{1 + 10 + 4});
   // Text of its own that begins with the token that the vocabulary puts before texts.
-  CHECK(shown({{"prompt", "<bos>q"}, {"completion", "a"}}, {{"special_tokens", "recognize"}}) ==
-        "<bos>qa\n.a<eos>");
+  CHECK(shown_sample({{"prompt", "<bos>q"}, {"completion", "a"}},
+                     {{"special_tokens", "recognize"}}) == "<bos>qa\n.a<eos>");
 }
 
 TEST_CASE("all bad samples are reported at once, or skipped and counted", "[chat]") {
