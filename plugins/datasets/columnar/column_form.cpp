@@ -109,7 +109,7 @@ ColumnType resolved_type(const ColumnOptions& options, const ValueMeaning& meani
   if (options.type != ColumnType::kAuto) {
     return options.type;
   }
-  if (options.hash != StringHash::kNone) {
+  if (options.hash != StringHash::kNone || options.unit != TimeUnit::kAuto) {
     return ColumnType::kIds;
   }
   if (meaning.is_untyped && options.type_in_text != ColumnType::kAuto) {

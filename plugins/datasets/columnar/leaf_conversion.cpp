@@ -5,7 +5,6 @@
 #include <tenon/cpp/options.hpp>
 
 #include <arrow/builder.h>
-#include <arrow/compute/cast.h>
 #include <arrow/extension_type.h>
 #include <arrow/util/decimal.h>
 #include <arrow/util/float16.h>
@@ -356,6 +355,30 @@ ArrayPointer plain_texts(const arrow::Array& in) {
   return value_of(builder.Finish(), kConversion, "cannot be converted");
 }
 
+// The lists of a view, whose entries may be in any order, one after the other.
+template <class Views>
+ArrayPointer plain_lists(const Views& views) {
+  check_arrow(views.ValidateFull(), kConversion, "is corrupt");
+  std::unique_ptr<arrow::ArrayBuilder> entries;
+  check_arrow(arrow::MakeBuilder(arrow::default_memory_pool(), views.values()->type(), &entries),
+              kConversion,
+              "cannot be converted");
+  const std::shared_ptr<arrow::ArrayBuilder> shared = std::move(entries);
+  arrow::LargeListBuilder builder(arrow::default_memory_pool(), shared);
+  for (int64_t i = 0; i < views.length(); ++i) {
+    if (views.IsNull(i)) {
+      check_arrow(builder.AppendNull(), kConversion, "cannot be converted");
+      continue;
+    }
+    check_arrow(builder.Append(), kConversion, "cannot be converted");
+    check_arrow(shared->AppendArraySlice(
+                    *views.values()->data(), views.value_offset(i), views.value_length(i)),
+                kConversion,
+                "cannot be converted");
+  }
+  return value_of(builder.Finish(), kConversion, "cannot be converted");
+}
+
 // Elements of a run-end encoded array as indices of its values.
 ArrayPointer without_runs(const arrow::Array& in) {
   check_arrow(in.ValidateFull(), kConversion, "is corrupt");
@@ -506,13 +529,9 @@ ArrayPointer plain(const ArrayPointer& array) {
     case Type::FIXED_SIZE_BINARY:
       return plain_texts(*array);
     case Type::LIST_VIEW:
-    case Type::LARGE_LIST_VIEW: {
-      check_arrow(array->ValidateFull(), kConversion, "is corrupt");
-      const auto& type = static_cast<const arrow::BaseListType&>(*array->type());
-      return value_of(arrow::compute::Cast(*array, arrow::large_list(type.value_type())),
-                      kConversion,
-                      "cannot be converted");
-    }
+      return plain_lists(static_cast<const arrow::ListViewArray&>(*array));
+    case Type::LARGE_LIST_VIEW:
+      return plain_lists(static_cast<const arrow::LargeListViewArray&>(*array));
     case Type::RUN_END_ENCODED:
       return without_runs(*array);
     default:
