@@ -258,6 +258,7 @@ TEST_CASE("a resumed run is complete if nothing is left to train", "[train]") {
   for (const uint64_t step : {5, 6}) {
     state.step = step;
     StopConditions at_exit(train, state, alone, nullptr);
+    at_exit.start_after(step);
     at_exit.end_if_complete(true, std::nullopt);
     CHECK(at_exit.complete() == Complete::kFinished);
     CHECK(at_exit.code() == ExitCode::kDone);

@@ -172,7 +172,7 @@ TEST_CASE("what is trained is saved before an evaluation ends the run", "[train]
   const Outcome outcome = run_with(run, hook);
   CHECK(outcome.error_id == "plugin.failed");
   CHECK(outcome.state.step == 2);
-  CHECK(run.storage->list() == std::vector<std::string>{"step-00000002_epoch-0"});
+  CHECK(run.storage->list() == std::vector<std::string>{"step-00000002_tokens-40_epoch-0"});
 }
 
 }  // namespace tenon
