@@ -10,17 +10,20 @@
 
 namespace tenon {
 
-TEST_CASE("alone, a rank ends with its own error and its catalogue's status before a step",
-          "[train]") {
+TEST_CASE("alone, a rank ends with its own error, and the status of its kind", "[train]") {
   const std::unique_ptr<World> world = World::join({}, {});
   PublishedState published;
   RankWatch watch(*world, {}, {}, published);
-  const Error error("data.empty", "asked for by a test");
-  CHECK(watch.fail(error).code == error.exit_code());
-  CHECK_FALSE(watch.fail(error).is_told);
-  published.set({.step = 4});
-  CHECK(watch.fail(error).code == ExitCode::kFailed);
+  const Error data("data.changed", "asked for by a test");
+  const Error plugin("plugin.failed", "asked for by a test");
   const Error non_finite("train.non_finite", "asked for by a test");
+  CHECK_FALSE(watch.fail(data).is_told);
+  published.set({.step = 4});  // resumed, and no step begun
+  CHECK(watch.fail(data).code == ExitCode::kRecipe);
+  CHECK(watch.fail(plugin).code == ExitCode::kPlugin);
+  published.begin_step({.step = 5});
+  CHECK(watch.fail(data).code == ExitCode::kRecipe);  // a restart cannot help
+  CHECK(watch.fail(plugin).code == ExitCode::kFailed);
   CHECK(watch.fail(non_finite).code == ExitCode::kNonFinite);
 }
 
