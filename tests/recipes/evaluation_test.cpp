@@ -111,8 +111,8 @@ TEST_CASE("early_stop watches the figure of one set", "[recipes]") {
   CHECK(run.summary()["steps"] == 2);
   CHECK_THAT(run.last_line(), contains_text("early_stop: eval/b/loss did not improve on"));
   const HostRun wrong(with_eval(kTwoSets, watch + R"("eval/loss"}}])"));
-  CHECK(wrong.result().exit_code == 5);
-  CHECK_THAT(wrong.result().err, contains_text("the evaluation did not report the metric"));
+  CHECK(wrong.result().exit_code == 3);
+  CHECK_THAT(wrong.result().err, contains_text("[metric.unknown] /hooks/0/options/metric"));
 }
 
 TEST_CASE("--eval-only evaluates the initial parameters and trains nothing", "[recipes]") {
