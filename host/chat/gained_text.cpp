@@ -123,8 +123,11 @@ TextRange GainedText::answer(size_t message) {
     while (begin > prompt && !is_border(begin)) {
       --begin;
     }
-    if (begin <= prompt || !is_template_after(before.text, begin)) {
-      fail(before.text.str(), message, kWhat);
+    // White space that only the prompt has is a mistake of the template, not a mark.
+    const std::string start = before.text.str();
+    const bool is_space = start.find_first_not_of(" \t\r\n", begin) == std::string::npos;
+    if (begin <= prompt || is_space || !is_template_after(before.text, begin)) {
+      fail(start, message, kWhat);
     }
   }
   return {begin, std::max(begin, end_of_message(message))};

@@ -237,6 +237,38 @@ TEST_CASE("answers without text in any part are empty", "[chat]") {
   CHECK_THAT(error_of_sample(chat), contains_text("is an empty answer of the assistant"));
 }
 
+TEST_CASE("a special token that takes the white space of an answer has no label", "[chat]") {
+  const auto added = [](int id, const std::string& content) {
+    return Json{{"id", id},
+                {"content", content},
+                {"single_word", false},
+                {"lstrip", false},
+                {"rstrip", content != "</>"},
+                {"normalized", false},
+                {"special", true}};
+  };
+  const Json tokenizer = {{"version", "1.0"},
+                          {"added_tokens", {added(0, "<a>"), added(1, "<u>"), added(2, "</>")}},
+                          {"model",
+                           {{"type", "WordLevel"},
+                            {"unk_token", "x"},
+                            {"vocab", {{"<a>", 0}, {"<u>", 1}, {"</>", 2}, {"x", 3}}}}}};
+  const ScratchFolder folder;
+  const std::string file = folder.write("tokenizer.json", tokenizer.dump()).string();
+  const std::string source =
+      "{% for m in messages %}{{ '<u>' if m.role == 'user' else '<a>' }}{{ '\\n' }}"
+      "{{ m.content }}</>{% endfor %}{% if add_generation_prompt %}<a>{{ '\\n' }}{% endif %}";
+  OpenedChat chat =
+      open_chat({{"files", {write_chats(folder, "a.jsonl", {chat_of({"x", " \n x"})})}},
+                 {"template", folder.write("t.jinja", source).string()}},
+                {{"file", file}},
+                "hf");
+  const Batch batch = chat.read({0});
+  CHECK(at::equal(*batch.find("input_ids"), at::tensor({1, 3, 2, 0, 3}, at::kLong).view({1, 5})));
+  CHECK(at::equal(*batch.find("labels"),
+                  at::tensor({-100, -100, -100, 3, 2}, at::kLong).view({1, 5})));
+}
+
 TEST_CASE("files that are compressed or in UTF-16 are named so", "[chat]") {
   const ScratchFolder folder;
   const auto error = [&](const std::string& bytes) {

@@ -38,7 +38,7 @@ std::string content_of(const fs::path& file) {
 std::vector<at::Tensor> fields_of(const std::string& file, const Json& options = Json::object()) {
   Json all = options;
   all["files"] = {file};
-  all["ignore"] = {"id"};
+  all["ignore"] = {"id", "when"};
   OpenedChat chat = open_chat(all, chat_tokenizer(kShowsAll));
   std::vector<int64_t> indices;
   for (int64_t i = 0; i < chat.size(); ++i) {
@@ -129,7 +129,7 @@ TEST_CASE("shards of Parquet files equal those of JSON lines, and are read again
 TEST_CASE("Parquet and JSON files can be mixed", "[chat]") {
   const Json files = {of_pyarrow("messages.parquet").string(),
                       of_pyarrow("sharegpt.jsonl").string()};
-  CHECK(open_chat({{"files", files}}, chat_tokenizer(kShowsAll)).size() == 7);
+  CHECK(open_chat({{"files", files}, {"ignore", {"id"}}}, chat_tokenizer(kShowsAll)).size() == 7);
 }
 
 TEST_CASE("dictionaries, large lists and maps of Parquet are texts, lists and objects", "[chat]") {
@@ -205,7 +205,8 @@ TEST_CASE("a Parquet file is not read after it was opened", "[chat]") {
   const ScratchFolder folder;
   const fs::path file = folder.path() / "a.parquet";
   fs::copy(of_pyarrow("messages.parquet"), file);
-  OpenedChat chat = open_chat({{"files", {file.string()}}}, chat_tokenizer(kShowsAll));
+  OpenedChat chat =
+      open_chat({{"files", {file.string()}}, {"ignore", {"id"}}}, chat_tokenizer(kShowsAll));
   fs::remove(file);
   CHECK(chat.size() == 5);
   CHECK(chat.read({0}).samples == 1);

@@ -162,7 +162,7 @@ TEST_CASE("a preference pair is a row of two segments", "[chat]") {
                                 one.const_data_ptr<int64_t>() + one.numel());
   };
   CHECK(row("segment_ids", 0) == std::vector<int64_t>{0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 2, 2, 2});
-  CHECK(row("position_ids", 0) == std::vector<int64_t>{0, 1, 2, 3, 4, 0, 1, 2, 3, 4, 0, 1, 2});
+  CHECK(row("position_ids", 0) == std::vector<int64_t>{0, 1, 2, 3, 4, 0, 1, 2, 3, 4, 0, 0, 0});
   CHECK(row("segment_ids", 1) == std::vector<int64_t>{0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1});
   CHECK(chat.shown(2) == "<u>q</><a>c<u>q</><a>d\n...c</>...d</>");
   CHECK(chat.shown(3) == "<bos>qe<bos>qf\n.e<eos>.f<eos>");

@@ -240,19 +240,6 @@ TEST_CASE("text never becomes a special token, whatever the model", "[plugins][t
   }
 }
 
-TEST_CASE("a special token does not stand for the white space that it takes",
-          "[plugins][tokenizers]") {
-  const nlohmann::json model = {
-      {"type", "WordLevel"}, {"unk_token", "a"}, {"vocab", {{"a", 0}, {"</s>", 1}}}};
-  const ScratchFolder folder;
-  const auto file = folder.write("tokenizer.json", json_with_model(model).dump());
-  const MadeTokenizer hf("hf", {{"file", file.string()}});
-  const Encoded both = hf.encode_pieces({{"</s>\n", TENON_PIECE_TEMPLATE}, {"  a"}});
-  CHECK(both.ids == std::vector<int32_t>{1, 0});
-  CHECK(both.begins == std::vector<int64_t>{0, 7});
-  CHECK(both.ends == std::vector<int64_t>{4, 8});
-}
-
 TEST_CASE("hf names files and keys that are missing or wrong", "[plugins][tokenizers]") {
   const ScratchFolder folder;
   const std::string path = folder.path().string();

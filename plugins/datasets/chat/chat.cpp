@@ -548,15 +548,15 @@ class Chat : public MapDataset, public SourceFiles {
       }
       all.add(counts);
     }
-    own_host_.log_info("the longest chat has ",
-                       all.length.number,
-                       " tokens (",
-                       all.length.place,
-                       "), the largest token id is ",
-                       all.id.number,
-                       " (",
-                       all.id.place,
-                       ")");
+    own_host_.log_debug("the longest chat has ",
+                        all.length.number,
+                        " tokens (",
+                        all.length.place,
+                        "), the largest token id is ",
+                        all.id.number,
+                        " (",
+                        all.id.place,
+                        ")");
     if (all.bad.samples > 0) {
       own_host_.log_warn("skipped ",
                          all.bad.samples,

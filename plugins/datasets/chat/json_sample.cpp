@@ -61,7 +61,7 @@ class ValueBuilder {
   bool number_integer(number_integer_t value) { return add(value); }
   bool number_unsigned(number_unsigned_t value) { return add(value); }
   bool number_float(number_float_t value, const string_t& text) {
-    if (skipped_ == 0 && text.find_first_of(".eE") == string_t::npos) {
+    if (skipped_ == 0 && !is_skipping_ && text.find_first_of(".eE") == string_t::npos) {
       fail_sample("chat.not_json",
                   "the whole number " + text + " does not fit into 64 bits; write it as a string");
     }
@@ -180,7 +180,14 @@ Json parse_sample(std::string_view text, const IgnoredKeys& ignored) {
     fail_sample("chat.not_utf8",
                 concat("not UTF-8 at byte ", at + 1, " of the sample; convert the file to UTF-8"));
   }
-  return parsed(text, ignored);
+  Json sample = parsed(text, ignored);
+  if (!sample.is_object()) {
+    fail("chat.not_json",
+         concat("the sample is ",
+                sample.is_array() ? "a list" : sample.type_name(),
+                ", expected a JSON object"));
+  }
+  return sample;
 }
 
 Json parse_inner(std::string_view text, const std::string& what) {

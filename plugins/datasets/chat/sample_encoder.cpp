@@ -41,6 +41,36 @@ class BytesBefore {
   int64_t bytes_ = 0;
 };
 
+char byte_at(const std::vector<TextPiece>& pieces, int64_t at) {
+  for (const TextPiece& piece : pieces) {
+    if (at < static_cast<int64_t>(piece.bytes.size())) {
+      return piece.bytes[static_cast<size_t>(at)];
+    }
+    at -= static_cast<int64_t>(piece.bytes.size());
+  }
+  return '\0';
+}
+
+// Whether a token before a text to train on has no more of it than white space. Special tokens may
+// take the white space that follows them ("rstrip"), that of an answer too.
+bool takes_only_space(const std::vector<TextPiece>& pieces,
+                      const std::vector<std::pair<int64_t, int64_t>>& trained,
+                      const Token& token) {
+  if (overlaps(trained, token.begin, token.begin + 1)) {
+    return false;
+  }
+  const auto is_space = [&](int64_t at) {
+    const char byte = byte_at(pieces, at);
+    return byte == ' ' || byte == '\n' || byte == '\t' || byte == '\r';
+  };
+  for (int64_t at = token.begin + 1; at < token.end; ++at) {
+    if (overlaps(trained, at, at + 1) && !is_space(at)) {
+      return false;
+    }
+  }
+  return !is_space(token.begin);
+}
+
 // Adds a range after those that are there.
 void add_range(std::vector<std::pair<int64_t, int64_t>>& ranges, int64_t begin, int64_t end) {
   if (begin < end) {
@@ -251,7 +281,8 @@ EncodedText SampleEncoder::marked(const std::vector<TextPiece>& pieces,
   BytesBefore bytes(trained);
   for (size_t i = 0; i < tokens.size(); ++i) {
     const Token& token = tokens[i];
-    const bool is_trained = token.begin < token.end && overlaps(trained, token.begin, token.end);
+    const bool is_trained = token.begin < token.end && overlaps(trained, token.begin, token.end) &&
+                            !takes_only_space(pieces, trained, token);
     text.tokens.push_back(static_cast<MarkedToken>(token.id) | (is_trained ? kTrained : 0));
     if (is_trained) {
       const int64_t before = last ? bytes.count(token.begin) : 0;

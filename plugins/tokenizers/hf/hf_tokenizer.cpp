@@ -20,18 +20,6 @@ void add_around(const std::vector<int32_t>& ids,
   }
 }
 
-// The bytes of an added token in the part [begin, end) of a text, without the white space that it
-// takes from its neighbors.
-ByteRange range_in(std::string_view text, size_t begin, size_t end, const AddedToken& token) {
-  for (const std::string* const word : {&token.content, &token.normalized}) {
-    const size_t at = text.find(*word, begin);
-    if (at != std::string_view::npos && at + word->size() <= end) {
-      return {at, at + word->size()};
-    }
-  }
-  return {begin, end};
-}
-
 }  // namespace
 
 HfTokenizer::HfTokenizer(const std::string& json, const std::string& file) {
@@ -142,7 +130,7 @@ void HfTokenizer::encode_bytes(std::string_view text,
           if (token == nullptr) {
             text_part(first + begin, first + end);
           } else {
-            const ByteRange range = range_in(text, first + begin, first + end, *token);
+            const ByteRange range{first + begin, first + end};
             receiver.receive(&token->id, with_ranges == WithRanges::kYes ? &range : nullptr, 1);
           }
         });
@@ -195,9 +183,7 @@ void HfTokenizer::encode_pieces(std::string_view text,
     }
     tokens.clear();
     if (part.token != SplitPart::kText) {
-      const ByteRange range = range_in(piece, 0, piece.size(), *added_.find(part.token));
-      tokens.push_back(
-          {part.token, static_cast<uint32_t>(range.begin), static_cast<uint32_t>(range.end)});
+      tokens.push_back({part.token, 0, static_cast<uint32_t>(piece.size())});
     } else {
       try {
         model_->encode(piece, tokens);
