@@ -215,7 +215,7 @@ TEST_CASE("keys of a rotary scaling that only config.json has are differences", 
   CHECK(differences(yarn, with(yarn, R"({"mscale": 1.0, "mscale_all_dim": 0.8})")) ==
         "rope_scaling.mscale_all_dim 0.0 0.8; rope_scaling.mscale 0.0 1.0; ");
   CHECK(differences(yarn, with(yarn, R"({"attention_factor": 2.0})")) ==
-        "rope_scaling.attention_factor 1.27726 2.0; ");
+        "rope_scaling.attention_factor 1.2772588722239782 2.0; ");
   CHECK(differences(yarn, with(yarn, R"({"truncate": false})")) ==
         "rope_scaling.truncate true false; ");
   CHECK(differences(yarn, with(yarn, R"({"beta_slow": 2})")) == "rope_scaling.beta_slow 1.0 2.0; ");

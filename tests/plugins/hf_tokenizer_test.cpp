@@ -370,14 +370,13 @@ TEST_CASE("files that grow a text, a pattern or a template without bound are ref
       };
   const nlohmann::json doubling = {
       {"type", "Replace"}, {"pattern", {{"String", "a"}}}, {"content", "aa"}};
-  const HfTokenizer doubled(
-      with("normalizer", sequence_of("Sequence", "normalizers", doubling, 60)).dump(), "t");
-  CHECK_THAT(message_of([&] { encode(doubled, "banana", {}); }),
+  // Added tokens are normalized when the file is read.
+  CHECK_THAT(problem_of(with("normalizer", sequence_of("Sequence", "normalizers", doubling, 60))),
              contains_text("normalizers of the tokenizer.json make more than"));
   const nlohmann::json prepending = {{"type", "Prepend"}, {"prepend", std::string(60000, 'x')}};
-  const HfTokenizer prepended(
-      with("normalizer", sequence_of("Sequence", "normalizers", prepending, 200)).dump(), "t");
-  CHECK_THAT(message_of([&] { encode(prepended, "banana", {}); }), contains_text("make more than"));
+  CHECK_THAT(
+      problem_of(with("normalizer", sequence_of("Sequence", "normalizers", prepending, 200))),
+      contains_text("make more than"));
   CHECK_THAT(
       problem_of(with("normalizer", sequence_of("Sequence", "normalizers", prepending, 300))),
       contains_text("is one step too many (expected at most 256)"));
