@@ -35,6 +35,15 @@ const std::vector<ResumeRule>& rules() {
   return all;
 }
 
+// Options of datasets that set which data is left out or waited for from now on.
+constexpr const char* kDataPolicies[] = {"/data/train/options/empty_windows",
+                                         "/data/train/options/windows/bad_files",
+                                         "/data/train/options/windows/follow",
+                                         "/data/train/options/windows/incomplete",
+                                         "/data/train/options/windows/late",
+                                         "/data/train/options/windows/skip_after",
+                                         "/data/train/options/windows/skip_before"};
+
 // Returns the most specific rule that applies to the pointer.
 const ResumeRule& rule_of(const std::string& pointer) {
   static const ResumeRule unknown = {"", kRefused, "this release does not know the key"};
@@ -260,6 +269,11 @@ class Difference {
       change.change = kWarns;
       change.why =
           is_none(before) ? "the best counts from now on" : "the run ends with its last parameters";
+    } else if (std::ranges::any_of(kDataPolicies, [&at](const char* policy) {
+                 return is_at_or_below(at, policy);
+               })) {
+      change.change = kWarns;
+      change.why = "other data is left out or waited for from now on";
     } else if (rule.change == kRefused && before != nullptr && now != nullptr &&
                are_places(*before) && are_places(*now)) {
       change.change = kWarns;

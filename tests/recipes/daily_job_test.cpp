@@ -113,7 +113,7 @@ const json kSafe = {{"bad_files", "skip"}, {"late", "wait"}};
 
 TEST_CASE("a daily job trains on each day once, whatever happens to the days", "[recipes]") {
   const Job job(kSafe);
-  CHECK(job.run().exit_code == 3);  // no file to determine the columns
+  CHECK(job.run().exit_code == 4);  // no file to determine the columns
   job.add_day(1);
   CHECK(job.succeed() == "trained on all windows up to 2026-03-01");
   CHECK(job.succeed() == "nothing new; trained on all windows up to 2026-03-01");
@@ -186,7 +186,7 @@ TEST_CASE("a window that changes while the job is stopped in it has a way past",
   CHECK(job.run(1, {"--set", "train.exit_after_steps=1"}).exit_code == 75);
   std::filesystem::rename(job.hour(1, 0) / "part-0.csv", job.hour(1, 0) / "compacted.csv");
   const SubprocessResult failed = job.run();
-  CHECK(failed.exit_code == 3);
+  CHECK(failed.exit_code == 4);
   CHECK_THAT(failed.err, contains_text("window 2026-03-01, in which the run stopped, has lost"));
   CHECK_THAT(failed.err, contains_text("`windows.bad_files` to \"skip\""));
   CHECK(job.succeed(1, {"--set", "data.train.options.windows.bad_files=skip"}) ==
@@ -221,7 +221,7 @@ TEST_CASE("new windows need a checkpoint, windows, and no epochs", "[recipes]") 
   const auto message = [](const json& patch) {
     const Job job(json::object(), patch);
     job.add_day(1);
-    return job.run(1, {"--validate"}).err;
+    return job.run().err;
   };
   CHECK_THAT(message({{"checkpoint", nullptr}}), contains_text("add a section \"checkpoint\""));
   CHECK_THAT(message({{"train", {{"epochs", 1}}}}), contains_text("no epoch ends"));

@@ -138,6 +138,17 @@ TEST_CASE("what would not fit, or mean something else, is refused", "[recipe]") 
   CHECK(outline(R"({"unheard_of": 1})") == "refused /unheard_of");
 }
 
+TEST_CASE("what happens to late and bad data may change", "[recipe]") {
+  const std::string windows = R"({"data": {"train": {"type": "columnar", "options": {"windows": )";
+  CHECK(outline(windows + R"({"by": "time", "bad_files": "skip", "follow": {"max_wait": 1}}}}}})",
+                windows + R"({"by": "time", "bad_files": "fail", "follow": null}}}}})") ==
+        "warns /data/train/options/windows/bad_files, warns /data/train/options/windows/follow");
+  CHECK(outline(windows + R"({"by": "time", "late": "skip"}}}}})",
+                windows + R"({"by": "time"}}}}})") == "warns /data/train/options/windows/late");
+  CHECK(outline(windows + R"({"by": "time"}}}}})", windows + R"({"by": "files"}}}}})") ==
+        "refused /data/train/options/windows/by");
+}
+
 TEST_CASE("a component of another type is one difference", "[recipe]") {
   const auto found = changes(R"({"optimizer": {"type": "sgd", "options": {"momentum": 1}}})");
   REQUIRE(found.size() == 1);
