@@ -54,7 +54,7 @@ spdlog::level::level_enum to_spdlog(LogLevel level) {
 }
 
 // Opens a file to append to. Returns the descriptor; -1 with a reason if it cannot be opened, or is
-// a FIFO, a device or a link of another user. Never waits.
+// a FIFO or a link of another user. Never waits.
 int open_log_file(const std::string& path, std::string& problem) {
   constexpr int kFlags = O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
   struct stat status {};
@@ -62,7 +62,9 @@ int open_log_file(const std::string& path, std::string& problem) {
                            status.st_uid == ::geteuid();
   const int file = ::open(path.c_str(), is_own_link ? kFlags : kFlags | O_NOFOLLOW, 0666);
   const int error = errno;
-  if (file >= 0 && ::fstat(file, &status) == 0 && S_ISREG(status.st_mode)) {
+  // A device such as /dev/null or a terminal may be named on purpose.
+  if (file >= 0 && ::fstat(file, &status) == 0 &&
+      (S_ISREG(status.st_mode) || S_ISCHR(status.st_mode))) {
     return file;
   }
   if (file >= 0) {

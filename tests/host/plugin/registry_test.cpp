@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/plugin/registry.hpp"
 
+#include "host/io/content_hash.hpp"
 #include "host/log/log.hpp"
+#include "host/plugin/vet_cache.hpp"
 
 #include <elf.h>
 #include <filesystem>
+#include <optional>
 
 #include "tests/host/plugin/zoo_folder.hpp"
 #include "tests/support/catch.hpp"
@@ -193,7 +196,7 @@ TEST_CASE("listing runs no plugin, and describing one vets that one", "[plugin]"
 
 TEST_CASE("what was vetted once is not vetted again", "[plugin]") {
   ZooFolder zoo;
-  zoo.add("crashes_in_entry");
+  const std::string file = zoo.add("crashes_in_entry");
   PluginSetup setup = zoo.setup();
   setup.vet_cache_file = zoo.cache_file();
   PluginRegistry first(setup);
@@ -201,10 +204,12 @@ TEST_CASE("what was vetted once is not vetted again", "[plugin]") {
   REQUIRE(std::filesystem::exists(zoo.cache_file()));
 
   // A verdict that no child could come to shows where it is from.
-  std::string cache = read_text(zoo.cache_file());
-  const std::size_t at = cache.find("fix or remove it");
-  REQUIRE(at != std::string::npos);
-  zoo.write("../cache/vetted.json", cache.replace(at, 3, "forget"));
+  VetCache cache(zoo.cache_file(), host_build_id());
+  std::optional<Verdict> verdict = cache.find(file);
+  REQUIRE(verdict);
+  verdict->message = file + " crashed; forget or remove it";
+  cache.store(file, file_stamp(file).value(), *verdict);
+  cache.save();
   PluginRegistry second(setup);
   CHECK_THAT(second.plugins()[0].refusal->what(), contains_text("forget or remove it (cached"));
 
