@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/plugin/registry.hpp"
 
+#include <tenon/abi.h>
+
 #include "host/io/content_hash.hpp"
 #include "host/log/log.hpp"
 #include "host/plugin/vet_cache.hpp"
@@ -204,7 +206,9 @@ TEST_CASE("what was vetted once is not vetted again", "[plugin]") {
   REQUIRE(std::filesystem::exists(zoo.cache_file()));
 
   // A verdict that no child could come to shows where it is from.
-  VetCache cache(zoo.cache_file(), host_build_id());
+  VetCache cache(
+      zoo.cache_file(),
+      host_build_id() + " abi " TENON_ABI_STRING " torch " + setup.rules.torch_fingerprint);
   std::optional<Verdict> verdict = cache.find(file);
   REQUIRE(verdict);
   verdict->message = file + " crashed; forget or remove it";
