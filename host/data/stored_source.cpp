@@ -72,8 +72,10 @@ void StoredSource::read(const Window* window,
   BatchBuilder builder(source_, static_cast<int64_t>(indices.size()));
   source_.read(window, indices, builder.writer());
   const Batch batch = builder.finish();
-  const int64_t* const lengths =
-      batch.lengths.defined() ? batch.lengths.const_data_ptr<int64_t>() : nullptr;
+  // Without lengths of its own, a sample is as long as its batch, which differs between batches.
+  const int64_t* const lengths = source_.info().has_lengths && batch.lengths.defined()
+                                     ? batch.lengths.const_data_ptr<int64_t>()
+                                     : nullptr;
   std::vector<at::Tensor> fields = batch.fields;
   for (const std::shared_ptr<const SampleValues>& values : values_) {
     const at::Tensor field_BT = at::zeros(batch.fields[like_].sizes(), dtype_);

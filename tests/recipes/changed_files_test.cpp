@@ -225,7 +225,7 @@ TEST_CASE("a missing file is reported with the folder in which its path starts",
   const auto failure = [](const std::string& path) {
     json train = flower_data({path});
     train["options"]["samples"] = nullptr;
-    const HostRun run(small_recipe(json({{"data", {{"train", train}}}}).dump()), {"--validate"});
+    const HostRun run(small_recipe(json({{"data", {{"train", train}}}}).dump()));
     CHECK(run.result().exit_code != 0);
     return std::pair(run.result().err, run.folder().string());
   };
