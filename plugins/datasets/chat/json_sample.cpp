@@ -182,10 +182,10 @@ Json parse_sample(std::string_view text, const IgnoredKeys& ignored) {
   }
   Json sample = parsed(text, ignored);
   if (!sample.is_object()) {
-    fail("chat.not_json",
-         concat("the sample is ",
-                sample.is_array() ? "a list" : sample.type_name(),
-                ", expected a JSON object"));
+    fail_sample("chat.not_json",
+                concat("the sample is ",
+                       sample.is_array() ? "a list" : sample.type_name(),
+                       ", expected a JSON object"));
   }
   return sample;
 }
