@@ -2,6 +2,7 @@
 
 #include "host/chat/string_methods.hpp"
 
+#include "host/chat/code_points.hpp"
 #include "host/chat/template_budget.hpp"
 
 #include <algorithm>

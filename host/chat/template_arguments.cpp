@@ -2,6 +2,8 @@
 
 #include "host/chat/template_arguments.hpp"
 
+#include "host/chat/code_points.hpp"
+
 namespace tenon {
 
 std::vector<TemplateValue> items_of(const TemplateValue& value) {

@@ -65,15 +65,6 @@ TemplateString part_of(const TemplateString& text, size_t begin, size_t end);
 void append_to(TemplateString& text, const TemplateString& more);
 void append_to(TemplateString& text, std::string_view more, Origin origin);
 
-// Byte offsets of the code points of UTF-8 text, and its end.
-std::vector<size_t> code_points(std::string_view text);
-// Number of code points.
-size_t num_code_points(std::string_view text);
-// Length in bytes of the white space, as Python defines it, that the text starts or ends with; 0:
-// none.
-size_t space_at_start(std::string_view text);
-size_t space_at_end(std::string_view text);
-
 // Memory that a value takes, without that of its members.
 size_t shallow_size(const TemplateValue& value);
 // Checks that a container does not contain itself and is not nested too deep: the engine would not
