@@ -149,4 +149,29 @@ TEST_CASE("the best evaluation needs a metric that evaluations give", "[recipes]
                  contains_text("did you mean \"eval/loss\"?"));
 }
 
+TEST_CASE("evaluations of single windows have a best, too", "[recipes]") {
+  const std::string windows = R"({"type": "windows", "options": {"samples": null, "windows": [
+    {"label": "a", "size": 8}, {"label": "b", "size": 8}, {"label": "c", "size": 8}]}})";
+  for (const auto& [eval, metric] : {std::pair{R"("with_window": "after")", "eval/loss"},
+                                     {R"("next_window": true)", "next/loss"}}) {
+    INFO(eval);
+    const HostRun run(
+        small_recipe(R"({"train": {"steps": null, "epochs": 1}, "data": {"train": )" + windows +
+                     R"(, "eval": )" + windows + R"(}, "eval": {"at_end": false, )" + eval +
+                     R"(, "keep_best": {"metric": ")" + metric + R"(", "mode": "max"}}})"));
+    INFO(run.result().err);
+    REQUIRE(run.result().exit_code == 0);
+    double best = 0;
+    uint64_t step = 0;
+    for (const auto& record : run.metrics()) {
+      if (record.contains(metric) && record[metric].get<double>() > best) {
+        best = record[metric];
+        step = record["step"];
+      }
+    }
+    CHECK(run.summary()["best"]["value"] == best);
+    CHECK(run.summary()["best"]["step"] == step);
+  }
+}
+
 }  // namespace tenon
