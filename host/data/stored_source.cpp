@@ -72,7 +72,7 @@ void StoredSource::read(const Window* window,
   BatchBuilder builder(source_, static_cast<int64_t>(indices.size()));
   source_.read(window, indices, builder.writer());
   const Batch batch = builder.finish();
-  // Without lengths of its own, a sample is as long as its batch, which differs between batches.
+  // Without own lengths, a sample is as long as its batch, which differs between batches.
   const int64_t* const lengths = source_.info().has_lengths && batch.lengths.defined()
                                      ? batch.lengths.const_data_ptr<int64_t>()
                                      : nullptr;

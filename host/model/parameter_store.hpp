@@ -152,7 +152,7 @@ class ParameterStore final : public Stateful {
   std::vector<at::Tensor> kept_buffers_;  // by buffer; undefined if it never changes
 };
 
-// While it exists, the store has the buffers of before the step.
+// While it exists, the store has the buffers as they were at the start of the step.
 class EarlierBuffers {
  public:
   explicit EarlierBuffers(ParameterStore& store) : store_(store) { store_.swap_kept_buffers(); }

@@ -35,7 +35,7 @@ const std::vector<ResumeRule>& rules() {
   return all;
 }
 
-// Options of datasets that set which data is left out or waited for from now on.
+// Options of datasets that set which data is skipped or waited for from now on.
 constexpr const char* kDataPolicies[] = {"/data/train/options/empty_windows",
                                          "/data/train/options/windows/bad_files",
                                          "/data/train/options/windows/follow",
@@ -273,7 +273,7 @@ class Difference {
                  return is_at_or_below(at, policy);
                })) {
       change.change = kWarns;
-      change.why = "other data is left out or waited for from now on";
+      change.why = "other data is skipped or waited for from now on";
     } else if (rule.change == kRefused && before != nullptr && now != nullptr &&
                are_places(*before) && are_places(*now)) {
       change.change = kWarns;

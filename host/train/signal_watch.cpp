@@ -4,7 +4,7 @@
 #include "host/error/exit_code.hpp"
 #include "host/log/log.hpp"
 #include "host/plugin/crash_report.hpp"
-#include "host/tensor/compute_threads.hpp"
+#include "host/tensor/each_thread.hpp"
 #include "host/tensor/stop_flag.hpp"
 #include "host/text/formatted.hpp"
 

@@ -296,7 +296,7 @@ std::optional<double> TrainStep::loss_of_all_ranks(const std::vector<Microbatch>
 }
 
 // Called before the step changes parameters, so that its values can be recomputed. Blocks read the
-// buffers of before the step, as its first microbatch did.
+// buffers that its first microbatch read.
 NonFiniteOrigin TrainStep::find_origin(const std::vector<Microbatch>& microbatches) {
   const EarlierBuffers earlier(parts_.update.parameters);
   std::vector<PastMicrobatch> past;

@@ -102,7 +102,7 @@ TEST_CASE("out of memory in the host has its own error id and ends with 5", "[fa
   INFO(run.result().err);
   CHECK(run.result().exit_code == 5);
   CHECK_THAT(run.result().err,
-             contains_text("[run.out_of_memory] no memory is left on the machine"));
+             contains_text("[run.out_of_memory] no memory is left within the limit of addresses"));
   CHECK(run.summary()["error_id"] == "run.out_of_memory");
 }
 

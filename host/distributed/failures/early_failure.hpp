@@ -19,7 +19,7 @@ namespace tenon {
 void fail_with_others(const RankEnvironment& environment, const Error& error);
 
 // Returns the failure as this rank reports it: rank 0 prints it for all ranks, except if ranks have
-// terminals of their own.
+// separate terminals.
 SharedFailure printed_by(const RankEnvironment& environment, const SharedFailure& failure);
 
 // Records which rank caused the error, for the launcher, which may restart the ranks. Only rank 0

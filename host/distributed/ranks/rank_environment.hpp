@@ -67,7 +67,7 @@ RankEnvironment read_rank_environment(const Environment& environment);
 // fewer, and still have to agree with earlier ones, so only their address counts.
 bool are_on_one_machine(const RankEnvironment& ranks);
 
-// True if each rank has a terminal or a log of its own, so that no other rank speaks for it.
+// True if each rank has an own terminal or log, so that no other rank speaks for it.
 bool has_own_terminal(const RankEnvironment& ranks);
 
 // True if a torchrun agent holds the store.

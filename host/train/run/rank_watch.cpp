@@ -169,7 +169,7 @@ void RankWatch::print(const RankFailure& first, const std::vector<KnownRank>& ra
   std::fflush(stderr);
 }
 
-// In a terminal of its own, a rank says why it ends, although another rank prints the report.
+// In a separate terminal, a rank says why it ends, although another rank prints the report.
 void RankWatch::print_unless_reported(const std::string& error) {
   if (has_own_terminal_ && !has_printed_.exchange(true)) {
     std::fputs((printable_text(error) + "\n").c_str(), stderr);

@@ -213,7 +213,7 @@ std::optional<ordered_json> from_pattern(const ordered_json& config,
 
 namespace {
 
-// Adds the tensor of a PEFT folder for a real of an adapter, by its name in a module of its own.
+// Adds the tensor of a PEFT folder for a real of an adapter, by its name in a separate module.
 void add_real(const Module& module,
               const std::string& entry,
               const Weight& weight,

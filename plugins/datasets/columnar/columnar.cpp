@@ -90,7 +90,7 @@ struct OpenWindow {
   std::vector<std::unique_ptr<tenon::ShardReader>> shards;
   bool is_dropped = false;     // its files have changed, and the rest of it is skipped
   bool is_chosen = false;      // by choose_files()
-  bool has_bad_files = false;  // that are left out
+  bool has_bad_files = false;  // that are skipped
 };
 
 class Columnar : public tenon::StreamDataset, public tenon::SourceFiles, public tenon::Stateful {

@@ -2,7 +2,7 @@
 //
 // The windows that a run has opened and the files that it has read of each, also before a resume.
 // With it, files that arrive for such a window are noticed, and a window that is resumed has the
-// files that it had. It also keeps the lines about what was left out.
+// files that it had. It also keeps the lines about what was skipped.
 // Invariant: a window is remembered once; its files do not change.
 // Threads: owned by one thread.
 #pragma once
@@ -44,7 +44,7 @@ class WindowMemory {
   // True for a time up to which all windows count as read, though they are not remembered.
   bool is_forgotten(int64_t time) const { return forgotten_ && time <= *forgotten_; }
 
-  // Adds a line about something that is left out. Returns false if the line is known.
+  // Adds a line about something that is skipped. Returns false if the line is known.
   bool add_left_out(const std::string& line);
 
   // Starts an epoch. The windows of a loaded epoch stay until a window is added.

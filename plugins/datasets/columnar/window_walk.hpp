@@ -8,7 +8,7 @@
 // marker file, have arrived. After the end marker, or `max_wait` seconds without a window, the
 // remaining files form the last window.
 //
-// Files and windows that arrive late are left out (window_memory.hpp), and a line says so.
+// Files and windows that arrive late are skipped (window_memory.hpp), and a line says so.
 // Invariant: the same files give the same windows, in one listing or many. Opened windows never
 // change.
 // Threads: owned by one thread.
@@ -110,7 +110,7 @@ class WindowWalk {
   // Remembers a window that is read, with its files.
   void opened(const DataWindow& window);
   bool is_known(const DataWindow& window) const { return memory_.find(window.id) != nullptr; }
-  // Adds a line about data that is left out, and warns of it.
+  // Adds a line about data that is skipped, and warns of it.
   void leave_out(const std::string& line);
   WindowMemory& memory() { return memory_; }
   double poll_seconds() const { return options_.follow ? options_.follow->poll_seconds : 0; }

@@ -4,7 +4,7 @@
 // allocates only the caller's buffers. Depends on neither libtorch nor the SDK.
 //
 // Accepted beyond RFC 4180: any separator, line feeds alone, a last record without a line break,
-// blank lines. Rejected: text after a closing quote and, unless the dialect is lenient, a quote
+// blank lines. Rejected: text after a closing quote and, unless the dialect accepts them, a quote
 // inside a field that does not begin with one, a carriage return without a line feed, a zero byte.
 // Invariant: every byte sequence is either read or rejected; nothing is read beyond `text`.
 // Threads: stateless functions, from any thread.

@@ -87,7 +87,7 @@ inline std::vector<ScorePoint> joined_points(std::vector<ScorePoint> points, int
 // The table in a CPU tensor, which is borrowed.
 class ScoreSketch {
  public:
-  // Rows of the table for so many parts of each weight. A table that is full keeps a fourth at
+  // Rows of the table for N parts of each weight. A table that is full keeps a fourth at
   // most.
   static int64_t rows_for(int64_t num_parts) { return 1 + 8 * num_parts; }
 

@@ -360,7 +360,7 @@ TEST_CASE("what contradicts the declared sums is the plugin's error", "[model]")
   CHECK_THAT(error_of(constant), contains_text("'b0', which it declared as constant"));
   TestModel integer = two_experts();
   integer.buffers[0].dtype = TENON_I64;
-  CHECK_THAT(error_of(integer), contains_text("gave Double for its buffer 'b0', which is Long"));
+  CHECK_THAT(error_of(integer), contains_text("gave Float for its buffer 'b0', which is Long"));
 }
 
 }  // namespace tenon

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "host/tensor/compute_threads.hpp"
+#include "host/tensor/each_thread.hpp"
 
 #include <ATen/Parallel.h>
 
