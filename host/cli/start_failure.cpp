@@ -62,13 +62,14 @@ void set_up_signals() {
 
 // Libraries look for themselves relative to the current folder when they are initialized, and end
 // the process if there is none.
-void check_current_folder() {
+void check_current_folder(const char* program) {
   char path[4096];
   if (::getcwd(path, sizeof(path)) != nullptr || errno != ENOENT) {
     return;
   }
   const ssize_t size = ::readlink("/proc/self/cwd", path, sizeof(path));
-  write_error({program_invocation_short_name, std::strlen(program_invocation_short_name)});
+  const std::string_view name = program;
+  write_error(name.substr(name.rfind('/') + 1));
   write_error(": [usage.no_current_folder] the current folder was removed");
   if (size > 0) {
     write_error(": ");
@@ -78,9 +79,9 @@ void check_current_folder() {
   ::_exit(static_cast<int>(ExitCode::kUsage));
 }
 
-void watch_start(int, char**, char**) {
+void watch_start(int argc, char** argv, char**) {
   set_up_signals();
-  check_current_folder();
+  check_current_folder(argc > 0 ? argv[0] : "tenon");
   usual_handler = std::set_terminate(end_start);
 }
 

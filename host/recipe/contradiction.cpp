@@ -331,9 +331,12 @@ class Rules : RuleContext {
 
   // True if the section has an interval in steps, windows or epochs.
   bool is_scheduled(const std::string& pointer) const {
-    return std::ranges::any_of(
-        std::initializer_list<const char*>{"/every_steps", "/every_windows", "/every_epochs"},
-        [&](const char* every) { return integer_at(pointer + every).value_or(0) > 0; });
+    const auto is_set = [&](const char* every) {
+      return integer_at(pointer + every).value_or(0) > 0;
+    };
+    const json* const paired = find_at(root_, pointer + "/with_window");  // of evaluations
+    return (paired != nullptr && paired->is_string()) || is_true(pointer + "/next_window") ||
+           is_set("/every_steps") || is_set("/every_windows") || is_set("/every_epochs");
   }
 
   // Requires that each export is made at some time, and has its own folder.

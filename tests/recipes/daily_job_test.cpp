@@ -218,13 +218,13 @@ TEST_CASE("a day that arrives after a later day is skipped, wherever the run sto
 }
 
 TEST_CASE("new windows need a checkpoint, windows, and no epochs", "[recipes]") {
-  const auto message = [](const json& patch) {
-    const Job job(json::object(), patch);
+  const auto message_with = [](const std::string& value) {
+    const Job job;
     job.add_day(1);
-    return job.run().err;
+    return job.run(1, {"--set", value}).err;
   };
-  CHECK_THAT(message({{"checkpoint", nullptr}}), contains_text("add a section \"checkpoint\""));
-  CHECK_THAT(message({{"train", {{"epochs", 1}}}}), contains_text("no epoch ends"));
+  CHECK_THAT(message_with("checkpoint=null"), contains_text("add a section \"checkpoint\""));
+  CHECK_THAT(message_with("train.epochs=1"), contains_text("no epoch ends"));
 }
 
 }  // namespace tenon

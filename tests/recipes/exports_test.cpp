@@ -117,12 +117,15 @@ std::map<std::string, std::string> contents(const fs::path& folder) {
   return files;
 }
 
-// What --export makes of a checkpoint, or of weights.
-std::string state_dict(const Folders& folders, const fs::path& from) {
+// What --export makes of a checkpoint, or of weights. `which`: "best" or "last".
+std::string state_dict(const Folders& folders, const fs::path& from, const char* which = "best") {
   const fs::path to = folders.path("state-dict.pt");
   fs::remove(to);
-  const SubprocessResult result =
-      run_host({"--export", "torch", to.string(), "--from", from.string()});
+  std::vector<std::string> arguments = {"--export", "torch", to.string(), "--from", from.string()};
+  if (std::string_view(which) == "last") {
+    arguments.insert(arguments.end(), {"--which", which});
+  }
+  const SubprocessResult result = run_host(arguments);
   INFO(result.out << result.err);
   REQUIRE(result.exit_code == 0);
   return file_text(to);
@@ -253,7 +256,7 @@ TEST_CASE("at its end a run exports the parameters of its best evaluation", "[re
   REQUIRE(steps(weights) == std::vector<std::string>{"step-00000006", "step-00000006_2"});
   const fs::path saved = folders.path("run") / "checkpoints";
   CHECK(state_dict(folders, weights / checkpoints(weights)[0]) ==
-        state_dict(folders, checkpoint_of(saved, "step-00000006")));
+        state_dict(folders, checkpoint_of(saved, "step-00000006"), "last"));
   CHECK(state_dict(folders, weights / checkpoints(weights)[1]) ==
         state_dict(folders, checkpoint_of(saved, "step-0000000" + std::to_string(best))));
 }

@@ -55,7 +55,7 @@ TEST_CASE("ranking metrics have figures in a run, and say when memory is full",
         Approx(metrics["eval/auc"].get<double>()).margin(0.05));
   CHECK_THAT(one.result().err + one.result().out,
              contains_text("org.tenon.auc: 60 samples exceed max_bytes (1000); auc is computed "
-                           "from 200 thresholds"));
+                           "from 2048 intervals of scores, within 1e-3"));
   CHECK_THAT(one.result().err + one.result().out,
              contains_text("org.tenon.gauc: only the first 31 of 60 samples fit in max_bytes"));
 

@@ -80,7 +80,10 @@ class StateRuns {
         CHECK(start["rests"] == found["rests"]);
         CHECK(start["hash"] == found["hash"]);
         CHECK(start["code"] == 0);
-        CHECK(start["reason"] == found["reason"]);
+        const auto reason = found["reason"].get<std::string>();
+        const auto again = start["reason"].get<std::string>();  // complete if nothing was left
+        CHECK((again == reason || (again.starts_with("already complete at step ") &&
+                                   again.ends_with("(" + reason + ")"))));
         CHECK(start["has_same_figures"] == true);
         if (rank == 0) {
           check_files(start);

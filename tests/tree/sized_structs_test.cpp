@@ -67,6 +67,7 @@ const std::set<std::string>& structs_of_host() {
                                               "tenon_read_args",
                                               "tenon_row_layout",
                                               "tenon_seek_args",
+                                              "tenon_source_files_args",
                                               "tenon_sparse_optimizer_info",
                                               "tenon_sparse_update_args",
                                               "tenon_step_sums_info",

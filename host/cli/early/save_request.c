@@ -27,10 +27,11 @@ static void do_nothing(void) {}
 __attribute__((no_sanitize("address", "thread", "undefined"))) static void (*ignore_request(void))(
     void) {
   const struct kernel_action ignored = {.handler = SIG_IGN};
+  /* Without const: the compiler may put a constant into another register. */
 #if defined(__x86_64__)
-  register const struct kernel_action* const action __asm__("rsi") = &ignored;
-  register void* const old __asm__("rdx") = NULL;
-  register const size_t mask_bytes __asm__("r10") = sizeof(ignored.mask);
+  register const struct kernel_action* action __asm__("rsi") = &ignored;
+  register void* old __asm__("rdx") = NULL;
+  register size_t mask_bytes __asm__("r10") = sizeof(ignored.mask);
   long result = SYS_rt_sigaction;
   __asm__ volatile("syscall"
                    : "+a"(result)
@@ -39,9 +40,9 @@ __attribute__((no_sanitize("address", "thread", "undefined"))) static void (*ign
 #else
   register long number __asm__("x8") = SYS_rt_sigaction;
   register long signal_number __asm__("x0") = SIGUSR1;
-  register const struct kernel_action* const action __asm__("x1") = &ignored;
-  register void* const old __asm__("x2") = NULL;
-  register const size_t mask_bytes __asm__("x3") = sizeof(ignored.mask);
+  register const struct kernel_action* action __asm__("x1") = &ignored;
+  register void* old __asm__("x2") = NULL;
+  register size_t mask_bytes __asm__("x3") = sizeof(ignored.mask);
   __asm__ volatile("svc #0"
                    : "+r"(signal_number)
                    : "r"(number), "r"(action), "r"(old), "r"(mask_bytes)

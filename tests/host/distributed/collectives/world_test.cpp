@@ -407,7 +407,7 @@ TEST_CASE("a rank that does not answer is given up after the timeout of the phas
   });
   CHECK_THAT(thrown[0], Catch::Contains("[distributed.failed]"));
   CHECK_THAT(thrown[0], Catch::Contains("votes of step 9"));
-  CHECK_THAT(thrown[0], Catch::Contains("after 3.0 s"));
+  CHECK_THAT(thrown[0], Catch::Contains("after 3."));
   REQUIRE(records.size() == 1);
   CHECK(records[0].state == CollectiveRecord::State::kFailed);
 }
