@@ -41,8 +41,8 @@ struct SignalOptions {
   }
 };
 
-// As another process sends them: each after the one before has arrived. The second one ends the
-// process, which may take a moment.
+// As another process sends them: each after the one before has arrived. Then stays in the call, as
+// a slow plugin does.
 void send_from_outside(const std::vector<int>& signals) {
   for (const int signal : signals) {
     ::kill(::getpid(), signal);
