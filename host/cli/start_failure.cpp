@@ -61,14 +61,15 @@ void set_up_signals() {
 }
 
 // Libraries look for themselves relative to the current folder when they are initialized, and end
-// the process if there is none.
+// the process if there is none. The C library does not know the name of the program yet, hence
+// `program`.
 void check_current_folder(const char* program) {
   char path[4096];
   if (::getcwd(path, sizeof(path)) != nullptr || errno != ENOENT) {
     return;
   }
   const ssize_t size = ::readlink("/proc/self/cwd", path, sizeof(path));
-  const std::string_view name = program;
+  const std::string_view name(program == nullptr ? "host" : program);
   write_error(name.substr(name.rfind('/') + 1));
   write_error(": [usage.no_current_folder] the current folder was removed");
   if (size > 0) {
@@ -79,9 +80,9 @@ void check_current_folder(const char* program) {
   ::_exit(static_cast<int>(ExitCode::kUsage));
 }
 
-void watch_start(int argc, char** argv, char**) {
+void watch_start(int, char** words, char**) {
   set_up_signals();
-  check_current_folder(argc > 0 ? argv[0] : "tenon");
+  check_current_folder(words[0]);
   usual_handler = std::set_terminate(end_start);
 }
 

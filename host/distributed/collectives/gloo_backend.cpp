@@ -9,6 +9,7 @@
 
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
+#include <algorithm>
 #include <cstdlib>
 #include <exception>
 #include <gloo/transport/pair.h>
@@ -84,14 +85,19 @@ class LateWaits {
 
   void look() {
     constexpr milliseconds kBetweenLooks{50};
+    constexpr milliseconds kShortest{1};
+    AwakeClock::duration pause = kBetweenLooks;
     for (;;) {
-      std::this_thread::sleep_for(kBetweenLooks);
+      std::this_thread::sleep_for(pause);
       const std::lock_guard lock(mutex_);
       const auto now = AwakeClock::now();
+      pause = kBetweenLooks;
       for (auto& [id, wait] : waits_) {
         if (now >= wait.end) {
           wait.is_late = true;
           wait.work->abort();  // again with each look: the wait may begin only now
+        } else {
+          pause = std::clamp<AwakeClock::duration>(wait.end - now, kShortest, pause);
         }
       }
     }
