@@ -272,7 +272,8 @@ TEST_CASE("what is not finite on one rank is so on all, and told with the rank",
   CHECK(early.summary()["steps"] == 3);
 }
 
-TEST_CASE("what rank 0 cannot do ends all ranks, and each terminal says so",
+// These ranks have terminals of their own, as those that are started by hand.
+TEST_CASE("what rank 0 cannot do ends all ranks, and each of them says why",
           "[recipes][multi-rank]") {
   const ScratchFolder scratch;
   scratch.write("taken/file", "");
@@ -280,7 +281,7 @@ TEST_CASE("what rank 0 cannot do ends all ranks, and each terminal says so",
   INFO(run.text());
   CHECK(run.exit_codes() == std::vector<int>(3, run.exit_codes().front()));
   CHECK(run.exit_codes().front() != 0);
-  for (int rank = 0; rank < 3; ++rank) {  // started by hand, each has its own terminal
+  for (const uint32_t rank : {0U, 1U, 2U}) {
     CHECK_THAT(run.result(rank).err, contains_text("[run.dir_exists]"));
   }
 }

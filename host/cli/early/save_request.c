@@ -29,7 +29,6 @@ static void do_nothing(void) {}
 __attribute__((no_sanitize("address", "thread", "undefined"))) static void (*ignore_request(void))(
     void) {
   const struct kernel_action ignored = {.handler = SIG_IGN};
-  /* Without const: the compiler may put a constant into another register. */
 #if defined(__x86_64__)
   register const struct kernel_action* action __asm__("rsi") = &ignored;
   register void* old __asm__("rdx") = NULL;
