@@ -69,6 +69,7 @@ const std::set<std::string>& structs_of_host() {
                                               "tenon_seek_args",
                                               "tenon_source_files_args",
                                               "tenon_sparse_optimizer_info",
+                                              "tenon_source_files_args",
                                               "tenon_sparse_update_args",
                                               "tenon_step_sums_info",
                                               "tenon_storage_checkpoint_args",
