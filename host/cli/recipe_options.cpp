@@ -82,8 +82,7 @@ void read_recipe_options(const GivenOptions& given, CommandLine& line) {
     line.is_recipe_of_run = !line.recipe.empty();
   }
   if (line.recipe.empty()) {
-    throw Error("usage.missing_recipe",
-                "no recipe is given; name one: --recipe FILE");
+    throw Error("usage.missing_recipe", "no recipe is given; name one: --recipe FILE");
   }
 }
 

@@ -329,14 +329,13 @@ class Rules : RuleContext {
     return hooks != nullptr && hooks->is_array() && !hooks->empty();
   }
 
-  // True if the section has an interval in steps, windows or epochs.
+  // True if the section has an interval in steps, windows or epochs, or evaluates with windows.
   bool is_scheduled(const std::string& pointer) const {
-    const auto is_set = [&](const char* every) {
-      return integer_at(pointer + every).value_or(0) > 0;
-    };
     const json* const paired = find_at(root_, pointer + "/with_window");  // of evaluations
     return (paired != nullptr && paired->is_string()) || is_true(pointer + "/next_window") ||
-           is_set("/every_steps") || is_set("/every_windows") || is_set("/every_epochs");
+           integer_at(pointer + "/every_steps").value_or(0) > 0 ||
+           integer_at(pointer + "/every_windows").value_or(0) > 0 ||
+           integer_at(pointer + "/every_epochs").value_or(0) > 0;
   }
 
   // Requires that each export is made at some time, and has its own folder.

@@ -151,8 +151,7 @@ TEST_CASE("only messages to train on have to stay as they are", "[chat]") {
   ChatRequest request =
       request_of({{"user", "q"}, {"assistant", "long"}, {"user", "s"}, {"assistant", "t"}});
   request.messages[1]["train"] = false;
-  CHECK(shown(ChatTemplate(forgets).render(request)) ==
-        "u: 'q' ;a:...;u: 's' ;a: [3:'t'] [3:;]");
+  CHECK(shown(ChatTemplate(forgets).render(request)) == "u: 'q' ;a:...;u: 's' ;a: [3:'t'] [3:;]");
 }
 
 TEST_CASE("what closes each chat, and what only the prompt has, is no part of an answer",

@@ -117,7 +117,9 @@ TEST_CASE("files that are no JSON are recognized by their kind", "[recipe]") {
       {"\xfe\xff\0{"sv, "the file is UTF-16"},
       {"\x1f\x8b\x08", "the file is compressed"},
       {"PAR1", "the file is binary"},
-      {"{\xe2\x80\x9c" "name\xe2\x80\x9d: 1}", "typographic quotes"},
+      {"{\xe2\x80\x9c"
+       "name\xe2\x80\x9d: 1}",
+       "typographic quotes"},
       {"{\"name\": \xe2\x80\x98iris\xe2\x80\x99}", "typographic quotes"},
       {"{\xc2\xa0\"name\": 1}", "an invisible character"},
       {"{'name': 1}", "strings have double quotes in JSON"},
@@ -127,7 +129,8 @@ TEST_CASE("files that are no JSON are recognized by their kind", "[recipe]") {
     CHECK_THAT(failure_of(text), contains_text("[recipe.syntax] a.json:1:"));
     CHECK_THAT(failure_of(text), contains_text(expected));
   }
-  CHECK_THAT(failure_of("{\"a\": \"\xe2\x80\x9c" "b\xe2\x80\x9d\"} x"),
+  CHECK_THAT(failure_of("{\"a\": \"\xe2\x80\x9c"
+                        "b\xe2\x80\x9d\"} x"),
              contains_text("expected end of input"));
 }
 

@@ -21,9 +21,9 @@ TEST_CASE("buffers that transformers computes are ignored in its files", "[train
 
 TEST_CASE("a folder of a base model lacks the prefix of the model with a head", "[train]") {
   const TensorNames here = {"transformer.wte.weight",
-                      "transformer.h.0.ln_1.weight",
-                      "transformer.ln_f.weight",
-                      "lm_head.weight"};
+                            "transformer.h.0.ln_1.weight",
+                            "transformer.ln_f.weight",
+                            "lm_head.weight"};
   const HfPrefix hub({"wte.weight", "h.0.ln_1.weight", "ln_f.weight"}, here);
   CHECK(hub.here("wte.weight") == "transformer.wte.weight");
   CHECK(hub.here("lm_head.weight") == "lm_head.weight");
@@ -35,7 +35,8 @@ TEST_CASE("a folder of a base model lacks the prefix of the model with a head", 
 }
 
 TEST_CASE("the text of a model with images is found in its folder", "[train]") {
-  const TensorNames here = {"model.embed_tokens.weight", "model.layers.0.a.weight", "model.norm.weight"};
+  const TensorNames here = {
+      "model.embed_tokens.weight", "model.layers.0.a.weight", "model.norm.weight"};
   const HfPrefix old({"language_model.model.embed_tokens.weight",
                       "language_model.model.layers.0.a.weight",
                       "language_model.model.norm.weight",
