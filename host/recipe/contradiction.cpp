@@ -316,7 +316,8 @@ class Rules : RuleContext {
 
   void check_best_metric(const std::string& pointer) {
     const std::optional<std::string> metric = string_at(pointer + "/metric");
-    if (metric && !metric->starts_with("eval/")) {
+    if (metric && !metric->starts_with("eval/") &&
+        !(is_true("/eval/next_window") && metric->starts_with("next/"))) {
       add("recipe.bad_value",
           pointer + "/metric",
           "not a metric of data.eval",
@@ -331,8 +332,7 @@ class Rules : RuleContext {
 
   // True if the section has an interval in steps, windows or epochs, or evaluates with windows.
   bool is_scheduled(const std::string& pointer) const {
-    const json* const paired = find_at(root_, pointer + "/with_window");  // of evaluations
-    return (paired != nullptr && paired->is_string()) || is_true(pointer + "/next_window") ||
+    return string_at(pointer + "/with_window").has_value() || is_true(pointer + "/next_window") ||
            integer_at(pointer + "/every_steps").value_or(0) > 0 ||
            integer_at(pointer + "/every_windows").value_or(0) > 0 ||
            integer_at(pointer + "/every_epochs").value_or(0) > 0;
