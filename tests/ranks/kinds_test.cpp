@@ -195,21 +195,6 @@ TEST_CASE("batch normalization trains in narrow precisions", "[ranks]") {
   }
 }
 
-TEST_CASE("a plan runs modules with buffers", "[ranks]") {
-  const ScratchFolder folder;
-  json planned = recipe_of("norm_kind");
-  planned["train"]["global_batch_size"] = 8;
-  const auto recipe = folder.write("recipe.json", planned.dump());
-  const SubprocessResult result = run_host({"--plan", "2", "--json", "--recipe", recipe.string()});
-  INFO(result.out + result.err);
-  REQUIRE(result.exit_code == 0);
-  const json plan = json::parse(result.out);
-  REQUIRE_FALSE(plan["blocks"].empty());
-  for (const json& block : plan["blocks"]) {
-    CHECK(block["source"] == "measured");
-  }
-}
-
 TEST_CASE("the checker passes each kind of training", "[ranks][check]") {
   const std::string noise = R"({"model": {"options": {"noise": 1}}})";
   const std::vector<std::tuple<std::string, std::string, std::string>> cases = {
