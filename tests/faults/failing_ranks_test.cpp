@@ -226,20 +226,19 @@ TEST_CASE("three ranks of four report the rank that did not join", "[faults][ran
   CHECK_FALSE(std::filesystem::exists(run.run_dir()));
 }
 
-TEST_CASE("an error of one rank is reported once, with its rank, before anything is created",
-          "[faults][ranks]") {
+TEST_CASE(
+    "an error of one rank is reported by each rank, with its rank, before anything is created",
+    "[faults][ranks]") {
   const std::string recipe = failing_recipe(R"({"event": "end", "step": 99})");
-  const auto check_told_once = [](const FailingRanks& run, const std::vector<std::string>& texts) {
+  const auto check_reported = [](const FailingRanks& run, const std::vector<std::string>& texts) {
     INFO(run.text());
     for (const int code : run.exit_codes()) {
       CHECK(code == 3);
     }
-    for (const std::string& text : texts) {
+    for (const std::string& text : texts) {  // started by hand, each has its own terminal
       CHECK_THAT(run.result(0).err, contains_text(text));
+      CHECK_THAT(run.result(1).err, contains_text(text));
     }
-    CHECK_THAT(run.result(1).err, !contains_text("[distributed."));
-    CHECK_THAT(run.result(1).err, !contains_text("[recipe."));
-    CHECK_THAT(run.result(1).err, !contains_text("[data."));
     CHECK_FALSE(std::filesystem::exists(run.run_dir()));
     CHECK(run.leftovers().empty());
   };
@@ -252,15 +251,15 @@ TEST_CASE("an error of one rank is reported once, with its rank, before anything
     }
     FailingRank lacking;
     lacking.plugins = plugins.path().string();
-    check_told_once(FailingRanks::started(recipe, {{}, lacking}),
-                    {"[recipe.unknown_type] rank 1: ", "found: \"mlp\""});
+    check_reported(FailingRanks::started(recipe, {{}, lacking}),
+                   {"[recipe.unknown_type] rank 1: ", "found: \"mlp\""});
   }
   SECTION("another recipe") {
     FailingRank other;
     other.arguments = {"--set", "optimizer.options.lr=0.2"};
-    check_told_once(FailingRanks::started(recipe, {{}, other}),
-                    {"[distributed.differs] the ranks were started differently",
-                     "/options/lr: 0.1 on rank 0, 0.2 on rank 1"});
+    check_reported(FailingRanks::started(recipe, {{}, other}),
+                   {"[distributed.differs] the ranks were started differently",
+                    "/options/lr: 0.1 on rank 0, 0.2 on rank 1"});
   }
   SECTION("a shorter file") {
     const ScratchFolder data;
@@ -277,13 +276,13 @@ TEST_CASE("an error of one rank is reported once, with its rank, before anything
     whole.options.working_dir = (data.path() / "0").string();
     FailingRank shorter;
     shorter.options.working_dir = (data.path() / "1").string();
-    check_told_once(FailingRanks::started(csv, {whole, shorter}), {"[data.differs]", "rank 1"});
+    check_reported(FailingRanks::started(csv, {whole, shorter}), {"[data.differs]", "rank 1"});
   }
   SECTION("a mesh that does not divide, on all") {
     FailingRank indivisible;
     indivisible.arguments = {"--set", "parallel.shard=2"};
-    check_told_once(FailingRanks::started(recipe, {indivisible, indivisible, indivisible}),
-                    {"[distributed.bad_mesh]", "but there are 3 ranks"});
+    check_reported(FailingRanks::started(recipe, {indivisible, indivisible, indivisible}),
+                   {"[distributed.bad_mesh]", "but there are 3 ranks"});
   }
 }
 
