@@ -226,9 +226,8 @@ TEST_CASE("three ranks of four report the rank that did not join", "[faults][ran
   CHECK_FALSE(std::filesystem::exists(run.run_dir()));
 }
 
-TEST_CASE(
-    "an error of one rank is reported by each rank, with its rank, before anything is created",
-    "[faults][ranks]") {
+TEST_CASE("each rank reports an error of one, with its rank, before anything is created",
+          "[faults][ranks]") {
   const std::string recipe = failing_recipe(R"({"event": "end", "step": 99})");
   const auto check_reported = [](const FailingRanks& run, const std::vector<std::string>& texts) {
     INFO(run.text());
