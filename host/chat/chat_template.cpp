@@ -110,12 +110,13 @@ class ChatTemplate::Rendering {
   // Templates build tokens from roles, as in '<|' + role + '|>'. So the name of a role counts as
   // the template's, unless it could contain a token by itself.
   TemplateValue value_of_message(const Json& message) const {
-    TemplateValue value = value_of_json(message, Origin::kInput);
-    if (request_.find != FindText::kNothing && message.contains(kTrainKey)) {
-      Json others = message;
-      others.erase(kTrainKey);
-      value = value_of_json(others, Origin::kInput);
+    Json without_key;
+    const bool has_key = request_.find != FindText::kNothing && message.contains(kTrainKey);
+    if (has_key) {
+      without_key = message;
+      without_key.erase(kTrainKey);
     }
+    TemplateValue value = value_of_json(has_key ? without_key : message, Origin::kInput);
     const auto role = message.is_object() ? message.find("role") : message.end();
     if (role != message.end() && role->is_string()) {
       const auto is_plain = [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; };

@@ -14,11 +14,11 @@ bool is_python_space(uint32_t point) {
          point == 0x3000;
 }
 
-bool is_continuation(char c) {
-  return (static_cast<unsigned char>(c) & 0xc0) == 0x80;
-}
-
 }  // namespace
+
+bool is_continuation(char byte) {
+  return (static_cast<unsigned char>(byte) & 0xc0) == 0x80;
+}
 
 uint32_t code_point_of(std::string_view text) {
   const auto at = [&](size_t i) {

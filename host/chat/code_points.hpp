@@ -11,6 +11,8 @@
 
 namespace tenon {
 
+// Whether a byte continues a character of UTF-8 text.
+bool is_continuation(char byte);
 // The code point that `text` encodes, which has its 1 to 4 bytes.
 uint32_t code_point_of(std::string_view text);
 // Byte offsets of the code points of UTF-8 text, and its end.

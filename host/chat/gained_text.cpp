@@ -2,6 +2,7 @@
 
 #include "host/chat/gained_text.hpp"
 
+#include "host/chat/code_points.hpp"
 #include "host/error/status.hpp"
 #include "host/text/formatted.hpp"
 
@@ -18,7 +19,7 @@ using Json = nlohmann::ordered_json;
 constexpr size_t kMostRendered = 32;
 
 bool is_inside_character(const std::string& text, size_t at) {
-  return at < text.size() && (static_cast<unsigned char>(text[at]) & 0xc0) == 0x80;
+  return at < text.size() && is_continuation(text[at]);
 }
 
 // The first part of a text after `at`, for messages.
@@ -134,6 +135,13 @@ TextRange GainedText::answer(size_t message) {
 }
 
 size_t GainedText::end_of_message(size_t message) {
+  if (!last_end_ || last_end_->first != message) {
+    last_end_ = {message, find_end(message)};
+  }
+  return last_end_->second;
+}
+
+size_t GainedText::find_end(size_t message) {
   if (message + 1 == messages_.size() && prompt_ == EndsWithPrompt::kNo) {
     return text_.size();
   }

@@ -15,7 +15,9 @@
 
 #include <cstddef>
 #include <functional>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace tenon {
@@ -53,6 +55,7 @@ class GainedText {
   TextRange answer(size_t message);
   TextRange text_of(size_t message);
   size_t end_of_message(size_t message);
+  size_t find_end(size_t message);
   std::vector<TextRange> all(const std::vector<size_t>& messages, const Find& find);
   std::vector<size_t> sample(const std::vector<size_t>& messages) const;
   std::string surroundings(size_t message) const;
@@ -63,6 +66,8 @@ class GainedText {
   const nlohmann::ordered_json& messages_;
   const Render& render_;
   std::string text_;
+  // The last message whose end was found, and the end: the text of the next one begins there.
+  std::optional<std::pair<size_t, size_t>> last_end_;
 };
 
 }  // namespace tenon

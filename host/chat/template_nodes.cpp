@@ -9,6 +9,7 @@
 
 #include <memory>
 #include <stdexcept>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -33,13 +34,21 @@ TemplateBudget& budget() {
   return TemplateOutput::current().budget;
 }
 
-void print(TemplateOutput& output, const TemplateString& text) {
-  append_to(output.text, text);
-  const size_t size = text.length();
+void record_print(TemplateOutput& output, size_t size) {
   if (output.depth == 0 && size > 0) {
     output.prints.push_back(output.length);
     output.length += size;
   }
+}
+
+void print(TemplateOutput& output, const TemplateString& text) {
+  append_to(output.text, text);
+  record_print(output, text.length());
+}
+
+void print(TemplateOutput& output, std::string_view text, Origin origin) {
+  append_to(output.text, text, origin);
+  record_print(output, text.size());
 }
 
 // Executes statements in order.
@@ -49,7 +58,7 @@ void run_all(const statements& body, context& ctx) {
   for (const statement_ptr& node : body) {
     output.budget.step(node->pos);
     if (const auto* const text = jinja::cast_stmt<jinja::string_literal>(node)) {
-      print(output, TemplateString(text->val));
+      print(output, text->val, Origin::kTemplate);
     } else {
       print(output, python_text(node->execute(ctx)));
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reads the file of a dataset of plain text, and refuses files that are something else.
+// Refuses files of datasets of plain text that are something else.
 #ifndef TENON_DATASETS_PLAIN_TEXT_HPP
 #define TENON_DATASETS_PLAIN_TEXT_HPP
 

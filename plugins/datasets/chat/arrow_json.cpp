@@ -10,6 +10,8 @@
 #include <memory>
 #include <string_view>
 
+#include "../../tokenizers/engine/utf8.hpp"
+
 namespace tenon {
 namespace {
 
@@ -22,7 +24,7 @@ constexpr int kMaxDepth = 64;
 }
 
 Json text_of(std::string_view text) {
-  if (const size_t at = invalid_utf8(text); at != std::string_view::npos) {
+  if (const size_t at = invalid_utf8(text); at != kNoOffset) {
     TENON_FAIL(TENON_INVALID,
                "chat.not_utf8",
                "not UTF-8 at byte ",

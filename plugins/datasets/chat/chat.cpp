@@ -12,7 +12,8 @@
 #include <tenon/cpp/source_files.hpp>
 
 #include <algorithm>
-#include <cstdio>
+#include <cerrno>
+#include <cstring>
 #include <ctime>
 #include <filesystem>
 #include <fstream>
@@ -169,11 +170,12 @@ class Chat : public MapDataset, public SourceFiles {
       tools_text_ = read_text_file(*options_.tools);
       tools_ = tools_of_file();
     }
-    encoder_.emplace(own_host_, tokenizer_, options_, template_text);
-    store_.emplace(make_store());
-    for (size_t i = hashes_.size(); i < files_.size(); ++i) {  // without a cache folder
-      hash_file(*files_[i], nullptr);
+    const TokenizerFiles tokenizer_files = tokenizer_.files();
+    encoder_.emplace(own_host_, tokenizer_, tokenizer_files, options_, template_text);
+    for (const std::unique_ptr<ChatFile>& file : files_) {
+      hashes_.push_back(hash_of(*file));
     }
+    store_.emplace(make_store(tokenizer_files));
     report();
     for (const std::unique_ptr<ChatFile>& file : files_) {
       file->forget();
@@ -347,7 +349,7 @@ class Chat : public MapDataset, public SourceFiles {
     }
   }
 
-  TokenStore make_store() {
+  TokenStore make_store(const TokenizerFiles& tokenizer_files) {
     const ShardMaker maker(options_, *encoder_, tools_);
     ShardSource source;
     source.num_shards = plan_.size();
@@ -385,7 +387,7 @@ class Chat : public MapDataset, public SourceFiles {
     return TokenStore::in_folder(
         own_host_,
         folder,
-        key(),
+        key(tokenizer_files),
         {.rows_of_sample = rows_per_sample(), .vocab_size = tokenizer_.describe().vocab_size},
         source);
   }
@@ -402,7 +404,13 @@ class Chat : public MapDataset, public SourceFiles {
       localtime_r(&now, &day);
       char text[16];
       std::strftime(text, sizeof(text), "%Y-%m-%d", &day);
-      std::ofstream(path) << text;
+      const std::string part = path + ".part";  // so that no reader finds a part of the date
+      std::ofstream file(part);
+      file << text << std::flush;
+      if (!file) {
+        TENON_FAIL(TENON_IO, "chat.cache", "cannot write ", part, ": ", std::strerror(errno));
+      }
+      std::filesystem::rename(part, path);
     }
     encoder_->set_date(read_text_file(path));
   }
@@ -445,28 +453,23 @@ class Chat : public MapDataset, public SourceFiles {
   };
   using HashState = std::unique_ptr<XXH3_state_t, FreeHash>;
 
-  // Adds the hash of a file to `hashes_`, and its bytes to another hash unless that is null.
-  void hash_file(const ChatFile& file, XXH3_state_t* other) {
-    const HashState own(XXH3_createState());
-    XXH3_128bits_reset(own.get());
+  static ShardKey digest_of(const HashState& state) {
+    const XXH128_hash_t hash = XXH3_128bits_digest(state.get());
+    return {hash.low64, hash.high64};
+  }
+
+  // XXH128 of all bytes of a file.
+  static std::string hash_of(const ChatFile& file) {
+    const HashState state(XXH3_createState());
+    XXH3_128bits_reset(state.get());
     file.read_bytes([&](std::string_view bytes) {
-      XXH3_128bits_update(own.get(), bytes.data(), bytes.size());
-      if (other != nullptr) {
-        XXH3_128bits_update(other, bytes.data(), bytes.size());
-      }
+      XXH3_128bits_update(state.get(), bytes.data(), bytes.size());
     });
-    const XXH128_hash_t hash = XXH3_128bits_digest(own.get());
-    char text[33];
-    std::snprintf(text,
-                  sizeof(text),
-                  "%016llx%016llx",
-                  static_cast<unsigned long long>(hash.high64),
-                  static_cast<unsigned long long>(hash.low64));
-    hashes_.emplace_back(text);
+    return hash_text(digest_of(state));
   }
 
   // Everything that decides the tokens.
-  ShardKey key() {
+  ShardKey key(const TokenizerFiles& tokenizer_files) const {
     const HashState state(XXH3_createState());
     XXH3_128bits_reset(state.get());
     const auto add = [&](std::string_view text) {
@@ -476,9 +479,7 @@ class Chat : public MapDataset, public SourceFiles {
     };
     add(kFormatOfShards);
     for (size_t i = 0; i < files_.size(); ++i) {
-      const uint64_t size = files_[i]->num_bytes();
-      XXH3_128bits_update(state.get(), &size, sizeof(size));
-      hash_file(*files_[i], state.get());
+      add(hashes_[i]);
       add(format_name(formats_[i]));
     }
     add(encoder_->template_text());
@@ -507,7 +508,7 @@ class Chat : public MapDataset, public SourceFiles {
       const tenon_special_token& special = info.specials_ref[i];
       add(concat(special.name, ",", special.text, ",", special.id));
     }
-    for (const auto& [name, bytes] : tokenizer_.files()) {
+    for (const auto& [name, bytes] : tokenizer_files) {
       add(name);
       add(bytes);
     }
@@ -518,8 +519,7 @@ class Chat : public MapDataset, public SourceFiles {
              TENON_ENCODE_AROUND)) {
       add(concat(token.id, ",", token.begin, ",", token.end));
     }
-    const XXH128_hash_t hash = XXH3_128bits_digest(state.get());
-    return {hash.low64, hash.high64};
+    return digest_of(state);
   }
 
   // ---- the report ----

@@ -51,7 +51,6 @@ class ChatFile {
   virtual std::vector<std::string> unread_keys() const { return {}; }
   // Consecutive ranges of about `bytes` bytes that cover all samples.
   virtual std::vector<SampleRange> parts(size_t bytes) const = 0;
-  virtual size_t num_bytes() const = 0;
   // Passes all bytes to `sink`, in one or several calls.
   //
   // Errors   chat.read, chat.short, chat.changed

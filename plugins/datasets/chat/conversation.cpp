@@ -11,15 +11,6 @@
 namespace tenon {
 namespace {
 
-const char* type_of(const Json& value) {
-  return value.is_null()      ? "null"
-         : value.is_boolean() ? "a boolean"
-         : value.is_number()  ? "a number"
-         : value.is_string()  ? "a string"
-         : value.is_array()   ? "a list"
-                              : "an object";
-}
-
 // The value of a key; null if it is missing or null.
 const Json* find(const Json& object, const char* key) {
   const auto found = object.find(key);
@@ -36,7 +27,7 @@ const Json& get(const Json& object, const char* key) {
 
 std::string text_of(const Json& value, const std::string& place) {
   if (!value.is_string()) {
-    fail_sample("chat.bad_sample", place + " is " + type_of(value) + ", expected a string");
+    fail_sample("chat.bad_sample", place + " is " + type_words(value) + ", expected a string");
   }
   return value.get<std::string>();
 }
@@ -50,7 +41,7 @@ const Json& list_at(const Json& object, const char* key) {
   const Json& value = get(object, key);
   if (!value.is_array()) {
     fail_sample("chat.bad_sample",
-                concat("\"", key, "\" is ", type_of(value), ", expected a list"));
+                concat("\"", key, "\" is ", type_words(value), ", expected a list"));
   }
   return value;
 }
@@ -83,7 +74,7 @@ constexpr std::array<std::string_view, 7> kRoles = {
 // Adds a message to the conversation, after checking it.
 void add_message(NewChat& chat, Json message, const std::string& place) {
   if (!message.is_object()) {
-    fail_sample("chat.bad_sample", place + " is " + type_of(message) + ", expected an object");
+    fail_sample("chat.bad_sample", place + " is " + type_words(message) + ", expected an object");
   }
   const Json* const role = find(message, "role");
   if (role == nullptr || !role->is_string()) {
@@ -99,8 +90,9 @@ void add_message(NewChat& chat, Json message, const std::string& place) {
       take_training_keys(message, place + ": ", chat.keys).value_or(true) && chat.is_trained;
   const Json* const content = find(message, "content");
   if (content != nullptr && !content->is_string() && !content->is_array()) {
-    fail_sample("chat.bad_sample",
-                place + ": \"content\" is " + type_of(*content) + ", expected a string or a list");
+    fail_sample(
+        "chat.bad_sample",
+        place + ": \"content\" is " + type_words(*content) + ", expected a string or a list");
   }
   const Json* const calls = find(message, "tool_calls");
   if (name == "assistant" && is_trainable && is_blank(content) &&
@@ -202,18 +194,8 @@ std::string system_of(const Json& sample) {
   return system.empty() ? other : system;
 }
 
-// Puts the system message before the others.
-void add_system(NewChat& chat, const Json& sample) {
-  if (const std::string system = system_of(sample); !system.empty()) {
-    add_said(chat, "system", system, "\"system\"");
-  }
-}
-
-// Checks that messages do not have a second system message.
-void check_system(const Conversation& chat, const Json& sample) {
-  if (system_of(sample).empty()) {
-    return;
-  }
+// Checks that messages after a system message that stands beside them do not have a second one.
+void check_system(const Conversation& chat) {
   if (chat.is_text) {
     fail_sample(
         "chat.bad_sample",
@@ -310,7 +292,10 @@ bool repeats(const Json& answer, const Json& prompt) {
 
 // One side of a pair. Its prompt is "prompt", "conversations" or "instruction"; without these, it
 // is what chosen and rejected have in common.
-void add_side(NewChat& chat, const Json& sample, const char* key, size_t num_common) {
+void add_side(NewChat& chat, const Json& sample, const char* key) {
+  const auto num_common = [&] {
+    return num_common_messages(get(sample, "chosen"), get(sample, "rejected"));
+  };
   const Json& answer = get(sample, key);
   const Json* const prompt = find(sample, "prompt");
   if (find(sample, "conversations") != nullptr) {
@@ -320,7 +305,7 @@ void add_side(NewChat& chat, const Json& sample, const char* key, size_t num_com
   } else if (prompt != nullptr && prompt->is_string() && answer.is_string()) {
     set_text(chat, prompt->get<std::string>(), answer.get<std::string>(), key);
     return;
-  } else if (prompt != nullptr && prompt->is_string() && num_common == 0) {
+  } else if (prompt != nullptr && prompt->is_string() && num_common() == 0) {
     add_said(chat, "user", prompt->get<std::string>(), "\"prompt\"");
   } else if (prompt != nullptr && prompt->is_array() && !repeats(answer, *prompt)) {
     add_messages(chat, *prompt, "prompt");
@@ -328,7 +313,7 @@ void add_side(NewChat& chat, const Json& sample, const char* key, size_t num_com
     // The answers begin with the prompt, and "prompt" may repeat it.
     const size_t before = chat.messages.size();
     add_turns(chat, answer, key);
-    chat.prompt_size = before + num_common;
+    chat.prompt_size = before + num_common();
     return;
   } else if (prompt != nullptr) {
     list_at(sample, "prompt");  // fails
@@ -350,7 +335,10 @@ void check_pair(const Json& sample) {
 }
 
 void add_sample(NewChat& chat, const Json& sample, ChatFormat format, const char* side) {
-  add_system(chat, sample);
+  const std::string system = system_of(sample);
+  if (!system.empty()) {
+    add_said(chat, "system", system, "\"system\"");
+  }
   switch (format) {
     case ChatFormat::kMessages:
       add_messages(chat, list_at(sample, "messages"), "messages");
@@ -365,10 +353,11 @@ void add_sample(NewChat& chat, const Json& sample, ChatFormat format, const char
       add_prompt_completion(chat, sample);
       break;
     default:
-      add_side(
-          chat, sample, side, num_common_messages(get(sample, "chosen"), get(sample, "rejected")));
+      add_side(chat, sample, side);
   }
-  check_system(chat, sample);
+  if (!system.empty()) {
+    check_system(chat);
+  }
 }
 
 }  // namespace

@@ -20,7 +20,6 @@ class JsonChatFile final : public ChatFile {
   std::string place(size_t i) const override;
   Json keys() const override;
   std::vector<SampleRange> parts(size_t bytes) const override;
-  size_t num_bytes() const override { return bytes_.size(); }
   void read_bytes(const std::function<void(std::string_view)>& sink) const override;
   void read(const SampleRange& part,
             const std::function<void(const SampleBlock&)>& use) const override;

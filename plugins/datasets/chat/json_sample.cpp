@@ -2,12 +2,12 @@
 #include "json_sample.hpp"
 
 #include <tenon/cpp/guard.hpp>
-#include <tenon/cpp/options.hpp>
 
 #include <algorithm>
-#include <cstdint>
 #include <string>
 #include <utility>
+
+#include "../../tokenizers/engine/utf8.hpp"
 
 namespace tenon {
 
@@ -16,34 +16,6 @@ void fail_sample(const char* id, const std::string& message) {
 }
 
 namespace {
-
-// Returns the number of bytes of the character at text[0]; 0 if it is invalid.
-//
-// Source   Unicode Standard 15.0, table 3-7
-size_t utf8_size(std::string_view text) {
-  const auto at = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
-  const auto is_tail = [&](size_t i, unsigned low = 0x80, unsigned high = 0xbf) {
-    return i < text.size() && at(i) >= low && at(i) <= high;
-  };
-  const unsigned char lead = at(0);
-  if (lead < 0x80) {
-    return 1;
-  }
-  if (lead >= 0xc2 && lead <= 0xdf) {
-    return is_tail(1) ? 2 : 0;
-  }
-  if (lead >= 0xe0 && lead <= 0xef) {
-    const bool is_valid =
-        is_tail(1, lead == 0xe0 ? 0xa0 : 0x80, lead == 0xed ? 0x9f : 0xbf) && is_tail(2);
-    return is_valid ? 3 : 0;
-  }
-  if (lead >= 0xf0 && lead <= 0xf4) {
-    const bool is_valid = is_tail(1, lead == 0xf0 ? 0x90 : 0x80, lead == 0xf4 ? 0x8f : 0xbf) &&
-                          is_tail(2) && is_tail(3);
-    return is_valid ? 4 : 0;
-  }
-  return 0;
-}
 
 // Builds a value from what the parser of nlohmann::json finds. The parser itself does not recurse.
 class ValueBuilder {
@@ -160,15 +132,13 @@ Json parsed(std::string_view text, const IgnoredKeys& ignored) {
 
 }  // namespace
 
-size_t invalid_utf8(std::string_view text) {
-  for (size_t at = 0; at < text.size();) {
-    const size_t size = utf8_size(text.substr(at));
-    if (size == 0) {
-      return at;
-    }
-    at += size;
-  }
-  return std::string_view::npos;
+const char* type_words(const Json& value) {
+  return value.is_null()      ? "null"
+         : value.is_boolean() ? "a boolean"
+         : value.is_number()  ? "a number"
+         : value.is_string()  ? "a string"
+         : value.is_array()   ? "a list"
+                              : "an object";
 }
 
 bool is_ignored(const IgnoredKeys& keys, std::string_view key) {
@@ -176,16 +146,14 @@ bool is_ignored(const IgnoredKeys& keys, std::string_view key) {
 }
 
 Json parse_sample(std::string_view text, const IgnoredKeys& ignored) {
-  if (const size_t at = invalid_utf8(text); at != std::string_view::npos) {
+  if (const size_t at = invalid_utf8(text); at != kNoOffset) {
     fail_sample("chat.not_utf8",
                 concat("not UTF-8 at byte ", at + 1, " of the sample; convert the file to UTF-8"));
   }
   Json sample = parsed(text, ignored);
   if (!sample.is_object()) {
     fail_sample("chat.not_json",
-                concat("the sample is ",
-                       sample.is_array() ? "a list" : sample.type_name(),
-                       ", expected a JSON object"));
+                concat("the sample is ", type_words(sample), ", expected a JSON object"));
   }
   return sample;
 }

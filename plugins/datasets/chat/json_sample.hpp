@@ -20,8 +20,8 @@ inline constexpr size_t kMaxJsonDepth = 128;
 // Fails because of a sample. The caller adds its file and line.
 [[noreturn]] void fail_sample(const char* id, const std::string& message);
 
-// The first byte that is not UTF-8; npos if there is none.
-size_t invalid_utf8(std::string_view text);
+// "a string", "a list", for messages.
+const char* type_words(const Json& value);
 
 // Keys of samples and messages that are skipped: option `ignore`.
 using IgnoredKeys = std::vector<std::string>;

@@ -142,8 +142,6 @@ class ParquetChatFile final : public ChatFile {
     return parts;
   }
 
-  size_t num_bytes() const override { return static_cast<size_t>(file_->size()); }
-
   void read_bytes(const std::function<void(std::string_view)>& sink) const override {
     std::string bytes;
     for (int64_t at = 0; at < file_->size(); at += kReadBytes) {

@@ -7,8 +7,6 @@
 #include <cstdint>
 #include <string_view>
 
-#include "tagged_templates.hpp"
-
 namespace tenon {
 namespace {
 
@@ -86,6 +84,7 @@ void add_range(std::vector<std::pair<int64_t, int64_t>>& ranges, int64_t begin, 
 
 SampleEncoder::SampleEncoder(const Host& host,
                              TokenizerRef tokenizer,
+                             const TokenizerFiles& files,
                              const ChatOptions& options,
                              const std::optional<std::string>& template_text)
     : tokenizer_(std::move(tokenizer)), options_(options) {
@@ -102,7 +101,7 @@ SampleEncoder::SampleEncoder(const Host& host,
     template_text_ = *template_text;
   } else if (info.chat_template_ref != nullptr) {
     template_text_ = info.chat_template_ref;
-    tool_template_text_ = tool_template_of(tokenizer_.files());
+    tool_template_text_ = tool_template_of(files);
   }
   if (!template_text_.empty()) {
     template_.emplace(host, template_text_);
@@ -222,9 +221,8 @@ bool SampleEncoder::recognizes_special_tokens(const Conversation& chat) const {
   if (options_.special_tokens != SpecialTokens::kError) {
     return options_.special_tokens == SpecialTokens::kRecognize;
   }
-  SpecialTokenSearch search(tokenizer_);
   for (const std::string* const text : {&chat.prompt, &chat.completion}) {
-    const size_t at = search.find(*text);
+    const size_t at = special_tokens_.find(*text);
     if (at != std::string::npos) {
       TENON_FAIL(TENON_INVALID,
                  "chat.special_token",

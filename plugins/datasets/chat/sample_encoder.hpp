@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "conversation.hpp"
+#include "tagged_templates.hpp"
 
 namespace tenon {
 
@@ -33,11 +34,13 @@ struct EncodedText {
 
 class SampleEncoder {
  public:
-  // `template_text` takes the place of the tokenizer's own templates; `options` are borrowed.
+  // `files` are those of the tokenizer. `template_text` takes the place of its own templates;
+  // `options` are borrowed.
   //
   // Errors   errors of the template
   SampleEncoder(const Host& host,
                 TokenizerRef tokenizer,
+                const TokenizerFiles& files,
                 const ChatOptions& options,
                 const std::optional<std::string>& template_text);
 
@@ -67,6 +70,7 @@ class SampleEncoder {
                      const Ranges& trained) const;
 
   TokenizerRef tokenizer_;
+  mutable SpecialTokenSearch special_tokens_{tokenizer_};
   const ChatOptions& options_;
   int64_t bos_ = -1;
   int64_t eos_ = -1;

@@ -2,12 +2,10 @@
 #include "sample_keys.hpp"
 
 #include <tenon/cpp/guard.hpp>
-#include <tenon/cpp/options.hpp>
 
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <utility>
 
 namespace tenon {
 namespace {
@@ -180,9 +178,7 @@ bool is_trained(std::string_view key, const Json& value, const std::string& plac
                        "\"",
                        key,
                        "\" is ",
-                       value.is_number()   ? "a number"
-                       : value.is_string() ? "a string"
-                                           : "a list or object",
+                       type_words(value),
                        ", expected ",
                        key == "train" || key == "training" ? "a boolean" : "a boolean, 0 or 1"));
   }

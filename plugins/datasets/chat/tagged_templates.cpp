@@ -34,10 +34,13 @@ const char* tagged_template_for(const std::string& template_text) {
   return has("<|start|>") && has("<|channel|>") ? "gpt_oss" : nullptr;
 }
 
-std::string tool_template_of(const std::vector<std::pair<std::string, std::string>>& files) {
+std::string tool_template_of(const TokenizerFiles& files) {
   constexpr char kName[] = "tool_use";
   std::string found;
   for (const auto& [file, text] : files) {
+    if (file == "chat_template.jinja") {
+      return "";
+    }
     if (file != "tokenizer_config.json") {
       continue;
     }

@@ -21,8 +21,12 @@ std::string tagged_template_text(const std::string& name);
 // The name for the family that a template is of; null if there is none.
 const char* tagged_template_for(const std::string& template_text);
 
-// The template for chats with tools among a tokenizer's files, by name and content: "tool_use" of
-// the list in tokenizer_config.json. "" if there is none.
-std::string tool_template_of(const std::vector<std::pair<std::string, std::string>>& files);
+// Files of a tokenizer, by name and content.
+using TokenizerFiles = std::vector<std::pair<std::string, std::string>>;
+
+// The template for chats with tools among the files: "tool_use" of the list in
+// tokenizer_config.json. "" if there is none, or if chat_template.jinja takes the place of the
+// list.
+std::string tool_template_of(const TokenizerFiles& files);
 
 }  // namespace tenon

@@ -110,6 +110,16 @@ std::string problem_of_rows(const TokenShard& shard) {
 
 }  // namespace
 
+std::string hash_text(const ShardKey& key) {
+  char text[33];
+  std::snprintf(text,
+                sizeof(text),
+                "%016llx%016llx",
+                static_cast<unsigned long long>(key[1]),
+                static_cast<unsigned long long>(key[0]));
+  return text;
+}
+
 void write_shard(const std::string& path, const ShardKey& key, const TokenShard& shard) {
   std::string counts;
   for (const SampleCount* const count : {&shard.counts.unlabeled,

@@ -101,6 +101,8 @@ struct TokenShard {
 
 // What names a data set in the cache: 128 bits.
 using ShardKey = std::array<uint64_t, 2>;
+// 32 hexadecimal digits.
+std::string hash_text(const ShardKey& key);
 
 // Writes a shard durably.
 //

@@ -21,14 +21,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string name_of(const ShardKey& key) {
-  char text[33];
-  std::snprintf(text,
-                sizeof(text),
-                "%016llx%016llx",
-                static_cast<unsigned long long>(key[1]),
-                static_cast<unsigned long long>(key[0]));
-  return text;
+// A name that no other process has which uses the folder, on this machine or another.
+std::string process_name() {
+  char host[256] = {};
+  if (::gethostname(host, sizeof(host) - 1) != 0) {
+    host[0] = '\0';
+  }
+  return host + ("-" + std::to_string(::getpid()));
 }
 
 std::string shard_path(const std::string& folder, size_t i) {
@@ -196,13 +195,13 @@ TokenStore TokenStore::in_folder(const Host& host,
                                  const ShardKey& key,
                                  const ShardRules& rules,
                                  const ShardSource& source) {
-  const std::string own = folder + "/" + name_of(key);
+  const std::string own = folder + "/" + hash_text(key);
   std::error_code ignored;
   if (!fs::is_directory(own, ignored)) {
     make_folder(folder);
     const FileLock lock(host, folder, own + ".lock");
     if (!fs::is_directory(own, ignored)) {  // nobody built it in the meantime
-      const std::string suffix = lock.is_held() ? "" : "-" + std::to_string(::getpid());
+      const std::string suffix = lock.is_held() ? "" : "-" + process_name();
       build(host, own, own + ".incomplete" + suffix, key, source);
     }
   }

@@ -93,8 +93,8 @@ class Lines : public tenon::MapDataset, public tenon::SourceFiles {
     file.read(0, text.size(), text.data());
     file.check_unchanged(0);
     tenon::check_plain_text("lines", file.path(), text);
-    recognizes_ =
-        tenon::recognizes_special_tokens(options_.special_tokens, tokenizer_, text, file.path());
+    recognizes_ = tenon::recognizes_special_tokens(
+        kType, options_.special_tokens, tokenizer_, text, file.path());
     tokenize(text);
     const auto num_all = static_cast<int64_t>(begins_.size());
     first_ = options_.first(num_all);
@@ -172,11 +172,16 @@ class Lines : public tenon::MapDataset, public tenon::SourceFiles {
   static constexpr int64_t kIgnored = -100;
 
   void tokenize(std::string_view text) {
+    if (options_.label_bytes && !tokenizer_.has_pieces()) {
+      TENON_FAIL(TENON_INVALID,
+                 "lines.label_bytes",
+                 "the tokenizer does not give the byte ranges that `label_bytes` needs; set "
+                 "`label_bytes` to false, or use another tokenizer");
+    }
     for (const std::string_view unit : units_of(text, options_.unit)) {
       std::vector<uint32_t> bytes;
-      const std::vector<int32_t> ids = options_.label_bytes || recognizes_
-                                           ? encode_with_bytes(unit, bytes)
-                                           : tokenizer_.encode(unit);
+      const std::vector<int32_t> ids = tenon::encode_text(
+          tokenizer_, unit, recognizes_, options_.label_bytes ? &bytes : nullptr);
       if (ids.size() < 2) {
         continue;
       }
@@ -186,30 +191,6 @@ class Lines : public tenon::MapDataset, public tenon::SourceFiles {
       ids_.insert(ids_.end(), ids.begin(), ids.end());
       bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
     }
-  }
-
-  // Also adds to `bytes` the bytes of each token: from its first byte to that of the next token.
-  std::vector<int32_t> encode_with_bytes(std::string_view unit,
-                                         std::vector<uint32_t>& bytes) const {
-    if (!tokenizer_.has_pieces()) {
-      TENON_FAIL(TENON_INVALID,
-                 "lines.label_bytes",
-                 "the tokenizer does not give the byte ranges that `label_bytes` needs; set "
-                 "`label_bytes` to false, or use another tokenizer");
-    }
-    std::vector<int32_t> ids;
-    int64_t begin = 0;
-    for (const tenon::Token& token : tokenizer_.encode_pieces({{unit, recognizes_}})) {
-      if (!ids.empty()) {
-        bytes.push_back(static_cast<uint32_t>(token.begin - begin));
-        begin = token.begin;
-      }
-      ids.push_back(token.id);
-    }
-    if (!ids.empty()) {
-      bytes.push_back(static_cast<uint32_t>(static_cast<int64_t>(unit.size()) - begin));
-    }
-    return ids;
   }
 
   // The number of a sample among those of the whole file.

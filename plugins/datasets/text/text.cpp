@@ -147,32 +147,17 @@ class Text : public tenon::MapDataset, public tenon::SourceFiles {
   // Maximum of sequence_length and stride. Keeps their products within 63 bits.
   static constexpr int64_t kMaxLength = int64_t{1} << 30;
 
-  // A token stands for the text from its first byte to that of the next token. So the bytes of all
-  // tokens add up to the text, whatever a tokenizer drops or splits.
   void encode(const std::string& text) {
-    const bool recognizes =
-        tenon::recognizes_special_tokens(options_.special_tokens, tokenizer_, text, file_->path());
-    if (!options_.label_bytes && !recognizes) {
-      ids_ = tokenizer_.encode(text);
-      return;
-    }
-    if (!tokenizer_.has_pieces()) {
+    const bool recognizes = tenon::recognizes_special_tokens(
+        kType, options_.special_tokens, tokenizer_, text, file_->path());
+    if (options_.label_bytes && !tokenizer_.has_pieces()) {
       TENON_FAIL(TENON_INVALID,
                  "text.label_bytes",
                  "the tokenizer does not give the byte ranges that `label_bytes` needs; set "
                  "`label_bytes` to false, or use another tokenizer");
     }
-    int64_t begin = 0;
-    for (const tenon::Token& token : tokenizer_.encode_pieces({{text, recognizes}})) {
-      if (!ids_.empty()) {
-        bytes_.push_back(static_cast<uint32_t>(token.begin - begin));
-        begin = token.begin;
-      }
-      ids_.push_back(token.id);
-    }
-    if (!ids_.empty()) {
-      bytes_.push_back(static_cast<uint32_t>(static_cast<int64_t>(text.size()) - begin));
-    }
+    ids_ =
+        tenon::encode_text(tokenizer_, text, recognizes, options_.label_bytes ? &bytes_ : nullptr);
   }
 
   void write_label_bytes(const int64_t* indices, size_t n, tenon::BatchWriter& writer) const {
