@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "plugins/tokenizers/engine/json_place.hpp"
 #include "plugins/tokenizers/engine/regex.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/paths.hpp"
@@ -408,6 +409,26 @@ TEST_CASE("files that grow a text, a pattern or a template without bound are ref
   CHECK_THAT(
       message_of([] { const HfTokenizer made("version https://git-lfs.example/spec/v1", "t"); }),
       contains_text("t is a pointer of Git LFS, not the file"));
+}
+
+TEST_CASE("JSON of many small objects is parsed, and that of too many values is refused",
+          "[plugins][tokenizers]") {
+  const auto array_of = [](const std::string& value, size_t n) {
+    std::string text = "[" + value;
+    for (size_t i = 1; i < n; ++i) {
+      text += "," + value;
+    }
+    return text + "]";
+  };
+  CHECK(parse_json(array_of("{}", 200'000), "t", "hf.file").size() == 200'000);
+  CHECK_THAT(message_of([&] { (void)parse_json(array_of("0", 20'000'000), "t", "hf.file"); }),
+             contains_text("t has too many values (expected at most 20000000)"));
+  // Only brackets and commas outside of texts count.
+  const std::string brackets(600, '[');
+  const nlohmann::json texts = {"\\", "\"" + brackets, {{brackets + "\\\"", 1}}};
+  CHECK(parse_json(texts.dump(), "t", "hf.file") == texts);
+  CHECK_THAT(message_of([&] { (void)parse_json("[\"\\\\\"," + brackets, "t", "hf.file"); }),
+             contains_text("t is nested too deeply (expected at most 512)"));
 }
 
 TEST_CASE("a changed file is read or refused, never more", "[plugins][tokenizers][fuzz]") {

@@ -90,7 +90,6 @@ BpeModel::BpeModel(const JsonPlace& place) {
     rules_.push_back(
         {left_id, right_id, rank++, id_in_vocabulary(left + right.substr(prefix_.size()))});
   }
-  merges_ = MergeTable(rules_);
   if (place.boolean_or("byte_fallback", false)) {
     has_byte_tokens_ = true;
     for (unsigned byte = 0; byte < 256; ++byte) {

@@ -49,16 +49,16 @@ HfTokenizer::HfTokenizer(const std::string& json, const std::string& file) {
   if (const auto part = place.find("decoder")) {
     decoder_ = Decoder(*part);
   }
+  std::vector<int32_t> special;
   if (const auto part = place.find("added_tokens")) {
     added_ = AddedTokens(*part, *model_, normalizer_);
-    std::vector<int32_t> special;
     for (const AddedToken& token : added_.tokens()) {
       if (token.is_special && token.content.size() > 1) {
         special.push_back(token.id);
       }
     }
-    model_->exclude(special);
   }
+  model_->exclude(special);
   vocab_size_ = model_->end_of_ids();
   for (const AddedToken& token : added_.tokens()) {
     vocab_size_ = std::max(vocab_size_, int64_t{token.id} + 1);

@@ -11,6 +11,7 @@
 #include <system_error>
 
 #include "../engine/json_place.hpp"
+#include "../engine/text_file.hpp"
 #include "../engine/utf8.hpp"
 
 namespace fs = std::filesystem;
@@ -20,25 +21,19 @@ namespace {
 
 constexpr char kConfig[] = "tokenizer_config.json";
 
-// Far above existing files: the largest tokenizer.json have about 40 MB, and templates about 30 KB.
-constexpr int64_t kMostTokenizerBytes = 200'000'000;
+// Far above existing files: templates have about 30 KB.
 constexpr int64_t kMostConfigBytes = 50'000'000;
 constexpr int64_t kMostTemplateBytes = 1'000'000;
 
-std::string read_text(const std::string& path, int64_t most_bytes) {
-  const StableFile file(path, "hf");
-  if (file.size() > most_bytes) {
-    TENON_FAIL(TENON_INVALID,
-               "hf.file",
-               path,
-               " has ",
-               file.size(),
-               " bytes (expected at most ",
-               most_bytes,
-               ")");
+std::string read_file(const std::string& path, int64_t most_bytes) {
+  return read_text(path, "hf", most_bytes);
+}
+
+std::string read_template(const std::string& path) {
+  std::string text = read_file(path, kMostTemplateBytes);
+  if (const size_t at = invalid_utf8(text); at != kNoOffset) {
+    TENON_FAIL(TENON_INVALID, "hf.file", path, " is not valid UTF-8 at byte ", at);
   }
-  std::string text(static_cast<size_t>(file.size()), '\0');
-  file.read(0, text.size(), text.data());
   return text;
 }
 
@@ -110,15 +105,7 @@ void read_named_templates(const fs::path& directory, ModelFolder& folder) {
     list.push_back({{"name", "default"}, {"template", folder.chat_template}});
   }
   for (const fs::path& path : paths) {
-    const std::string text = read_text(path.string(), kMostTemplateBytes);
-    if (invalid_utf8(text) != kNoOffset) {
-      TENON_FAIL(TENON_INVALID,
-                 "hf.file",
-                 path.string(),
-                 " is not valid UTF-8 at byte ",
-                 invalid_utf8(text));
-    }
-    list.push_back({{"name", path.stem().string()}, {"template", text}});
+    list.push_back({{"name", path.stem().string()}, {"template", read_template(path.string())}});
   }
   const auto is_template = [](const auto& file) { return file.first == "chat_template.jinja"; };
   folder.files.erase(std::remove_if(folder.files.begin(), folder.files.end(), is_template),
@@ -171,14 +158,14 @@ void add_generation_config(const fs::path& parent, ModelFolder& folder) {
   std::error_code error;
   const std::string own = (parent / kName).string();
   if (fs::exists(own, error)) {
-    folder.files.emplace_back(kName, read_text(own, kMostConfigBytes));
+    folder.files.emplace_back(kName, read_file(own, kMostConfigBytes));
     return;
   }
   const std::string model = (parent / "config.json").string();
   if (!fs::exists(model, error)) {
     return;
   }
-  const nlohmann::json config = parse_json(read_text(model, kMostConfigBytes), model, "hf.file");
+  const nlohmann::json config = parse_json(read_file(model, kMostConfigBytes), model, "hf.file");
   nlohmann::json ids = nlohmann::json::object();
   for (const char* key : {"bos_token_id", "eos_token_id", "pad_token_id"}) {
     if (config.is_object() && config.contains(key) && !config.at(key).is_null()) {
@@ -200,7 +187,7 @@ ModelFolder read_model_folder(const std::string& path) {
   if (is_folder && !fs::exists(folder.file, error)) {
     fail_without_tokenizer(path);
   }
-  folder.json = read_text(folder.file, kMostTokenizerBytes);
+  folder.json = read_file(folder.file, kMostTokenizerBytes);
   folder.files.emplace_back("tokenizer.json", folder.json);
   const fs::path parent = fs::path(folder.file).parent_path();
   // The first file that names a token counts.
@@ -209,7 +196,7 @@ ModelFolder read_model_folder(const std::string& path) {
     if (!fs::exists(neighbor, error)) {
       continue;
     }
-    folder.files.emplace_back(name, read_text(neighbor, kMostConfigBytes));
+    folder.files.emplace_back(name, read_file(neighbor, kMostConfigBytes));
     const nlohmann::json json = parse_json(folder.files.back().second, neighbor, "hf.file");
     const JsonPlace place(json, neighbor, "hf.file");
     add_special_tokens(place, folder);
@@ -220,15 +207,8 @@ ModelFolder read_model_folder(const std::string& path) {
   add_generation_config(parent, folder);
   const std::string jinja = (parent / "chat_template.jinja").string();
   if (fs::exists(jinja, error)) {
-    folder.chat_template = read_text(jinja, kMostTemplateBytes);
+    folder.chat_template = read_template(jinja);
     folder.files.emplace_back("chat_template.jinja", folder.chat_template);
-    if (invalid_utf8(folder.chat_template) != kNoOffset) {
-      TENON_FAIL(TENON_INVALID,
-                 "hf.file",
-                 jinja,
-                 " is not valid UTF-8 at byte ",
-                 invalid_utf8(folder.chat_template));
-    }
   }
   read_named_templates(parent / "additional_chat_templates", folder);
   if (folder.chat_template.find('\0') != std::string::npos) {

@@ -44,6 +44,7 @@ class TokenModel {
   virtual void encode(std::string_view piece, std::vector<ModelToken>& out) const = 0;
 
   // Text never becomes one of these tokens: special tokens are found before the model sees a text.
+  // Called once, before encode().
   virtual void exclude(const std::vector<int32_t>& ids);
 
   int32_t id_of(std::string_view token) const { return tokens_.get(token); }
@@ -106,7 +107,6 @@ class UnigramModel : public TokenModel {
 
  private:
   struct Trie;
-  void build_trie();
   std::unique_ptr<Trie> trie_;
   std::vector<double> scores_;
   double unknown_score_ = 0;

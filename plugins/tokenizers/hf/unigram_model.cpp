@@ -40,7 +40,6 @@ UnigramModel::UnigramModel(const JsonPlace& place) {
     lowest = std::min(lowest, scores_.back());
   }
   unknown_score_ = lowest - kUnknownPenalty;
-  build_trie();
   if (const auto unknown = place.find("unk_id")) {
     unknown_ = static_cast<int32_t>(unknown->integer(0, static_cast<int64_t>(n) - 1));
   }
@@ -54,10 +53,6 @@ UnigramModel::UnigramModel(const JsonPlace& place) {
 
 void UnigramModel::exclude(const std::vector<int32_t>& ids) {
   TokenModel::exclude(ids);
-  build_trie();
-}
-
-void UnigramModel::build_trie() {
   std::vector<std::pair<std::string, int32_t>> entries;
   for (size_t i = 0; i < scores_.size(); ++i) {
     const auto id = static_cast<int32_t>(i);

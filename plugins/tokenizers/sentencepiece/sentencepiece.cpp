@@ -3,7 +3,6 @@
 // Tokenizer of SentencePiece models. The library does the work; this file finds control tokens in
 // templates, which the library never does, and ranges of byte tokens.
 #include <tenon/cpp/plugin.hpp>
-#include <tenon/cpp/stable_file.hpp>
 #include <tenon/cpp/tokenizer.hpp>
 
 #include <sentencepiece_processor.h>
@@ -14,6 +13,7 @@
 
 #include "../engine/byte_trie.hpp"
 #include "../engine/special_tokens.hpp"
+#include "../engine/text_file.hpp"
 #include "../engine/utf8.hpp"
 
 namespace {
@@ -25,22 +25,8 @@ struct SentencePieceOptions {
   bool add_eos = false;
 };
 
-std::string read_text(const std::string& path) {
-  const tenon::StableFile file(path, "sentencepiece");
-  constexpr int64_t kMostBytes = 200'000'000;  // far above existing files
-  if (file.size() > kMostBytes) {
-    TENON_FAIL(TENON_INVALID,
-               "sentencepiece.file",
-               path,
-               " has ",
-               file.size(),
-               " bytes (expected at most ",
-               kMostBytes,
-               ")");
-  }
-  std::string text(static_cast<size_t>(file.size()), '\0');
-  file.read(0, text.size(), text.data());
-  return text;
+std::string read_file(const std::string& path) {
+  return tenon::read_text(path, "sentencepiece", tenon::kMostTokenizerBytes);
 }
 
 class SentencePiece : public tenon::Tokenizer {
@@ -63,7 +49,7 @@ class SentencePiece : public tenon::Tokenizer {
         .doc("put the model's eos, if any, after texts that get tokens around");
   }
 
-  explicit SentencePiece(const Options& options) : content_(read_text(options.file)) {
+  explicit SentencePiece(const Options& options) : content_(read_file(options.file)) {
     const auto status = processor_.LoadFromSerializedProto(content_);
     if (!status.ok() || processor_.GetPieceSize() <= 0) {
       TENON_FAIL(TENON_INVALID,
@@ -91,7 +77,7 @@ class SentencePiece : public tenon::Tokenizer {
     bos_ = options.add_bos ? processor_.bos_id() : -1;
     eos_ = options.add_eos ? processor_.eos_id() : -1;
     if (!options.chat_template.empty()) {
-      chat_template_ = read_text(options.chat_template);
+      chat_template_ = read_file(options.chat_template);
     }
   }
 

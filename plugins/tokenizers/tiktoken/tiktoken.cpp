@@ -2,7 +2,6 @@
 //
 // Tokenizer of ranked vocabularies: files of tiktoken, and Mistral's tekken.json.
 #include <tenon/cpp/plugin.hpp>
-#include <tenon/cpp/stable_file.hpp>
 #include <tenon/cpp/tokenizer.hpp>
 
 #include <filesystem>
@@ -14,6 +13,7 @@
 #include <vector>
 
 #include "../engine/special_tokens.hpp"
+#include "../engine/text_file.hpp"
 #include "rank_tokenizer.hpp"
 
 namespace {
@@ -45,22 +45,8 @@ struct TiktokenOptions {
   bool add_eos = false;
 };
 
-std::string read_text(const std::string& path) {
-  const tenon::StableFile file(path, "tiktoken");
-  constexpr int64_t kMostBytes = 200'000'000;  // far above existing files
-  if (file.size() > kMostBytes) {
-    TENON_FAIL(TENON_INVALID,
-               "tiktoken.file",
-               path,
-               " has ",
-               file.size(),
-               " bytes (expected at most ",
-               kMostBytes,
-               ")");
-  }
-  std::string text(static_cast<size_t>(file.size()), '\0');
-  file.read(0, text.size(), text.data());
-  return text;
+std::string read_file(const std::string& path) {
+  return tenon::read_text(path, "tiktoken", tenon::kMostTokenizerBytes);
 }
 
 class Tiktoken : public tenon::Tokenizer {
@@ -90,7 +76,7 @@ class Tiktoken : public tenon::Tokenizer {
   }
 
   explicit Tiktoken(const Options& options) {
-    const std::string text = read_text(options.file);
+    const std::string text = read_file(options.file);
     tenon::RankFile file = tenon::read_rank_file(text, options.file);
     name_ =
         file.is_tekken ? "tekken.json" : std::filesystem::path(options.file).filename().string();
@@ -124,7 +110,7 @@ class Tiktoken : public tenon::Tokenizer {
     eos_ = options.add_eos ? static_cast<int32_t>(info.eos) : -1;
     content_ = text;
     if (!options.chat_template.empty()) {
-      chat_template_ = read_text(options.chat_template);
+      chat_template_ = read_file(options.chat_template);
     }
   }
 
