@@ -269,6 +269,27 @@ std::shared_ptr<arrow::Array> entries_of(const arrow::Array& list) {
   return entries;
 }
 
+std::shared_ptr<arrow::DataType> with_entries(const arrow::DataType& type,
+                                              const std::shared_ptr<arrow::DataType>& entry) {
+  switch (type.id()) {
+    case Type::LARGE_LIST:
+      return arrow::large_list(entry);
+    case Type::FIXED_SIZE_LIST:
+      return arrow::fixed_size_list(entry,
+                                    static_cast<const arrow::FixedSizeListType&>(type).list_size());
+    default:
+      return arrow::list(entry);
+  }
+}
+
+std::shared_ptr<arrow::Array> with_entries(const arrow::Array& list,
+                                           const std::shared_ptr<arrow::Array>& entries) {
+  const std::shared_ptr<arrow::ArrayData> data = list.data()->Copy();
+  data->child_data[0] = entries->data();
+  data->type = with_entries(*list.type(), entries->type());
+  return arrow::MakeArray(data);
+}
+
 std::shared_ptr<arrow::Array> map_values_of(const arrow::Array& map) {
   return static_cast<const arrow::MapArray&>(map).items();
 }

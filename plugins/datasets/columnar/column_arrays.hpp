@@ -55,6 +55,11 @@ ElementRanges open_lists(const arrow::Array& list,
                          const OnBadOffset& on_bad_offset);
 // The child array that a list's offsets index; for a map, the keys.
 std::shared_ptr<arrow::Array> entries_of(const arrow::Array& list);
+// The list with other entries, and the type of such a list: `type` is that of the list.
+std::shared_ptr<arrow::Array> with_entries(const arrow::Array& list,
+                                           const std::shared_ptr<arrow::Array>& entries);
+std::shared_ptr<arrow::DataType> with_entries(const arrow::DataType& type,
+                                              const std::shared_ptr<arrow::DataType>& entry);
 // The values of a map.
 std::shared_ptr<arrow::Array> map_values_of(const arrow::Array& map);
 

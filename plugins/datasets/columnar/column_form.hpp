@@ -72,7 +72,7 @@ ColumnForm form_in(const ColumnOptions& options,
 // Errors   columnar.wrong_type, naming both files, the column and both types
 ColumnForm joined(const ColumnOptions& options, const ColumnForm& known, const ColumnForm& here);
 
-// The form that reads every file, if no file tells more than `form`.
+// The form that reads every file, if no file determines more than `form`.
 //
 // Errors   columnar.no_column, columnar.wrong_type
 ColumnForm completed(const ColumnOptions& options, ColumnForm form);

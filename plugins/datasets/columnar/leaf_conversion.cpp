@@ -7,7 +7,6 @@
 #include <arrow/builder.h>
 #include <arrow/extension_type.h>
 #include <arrow/util/decimal.h>
-#include <arrow/util/float16.h>
 #include <cmath>
 #include <limits>
 #include <optional>
@@ -65,49 +64,6 @@ std::string shortened(std::string_view text) {
 bool fits_i64(__int128 value) {
   return value >= std::numeric_limits<int64_t>::min() &&
          value <= std::numeric_limits<int64_t>::max();
-}
-
-// The integers of an array, times included.
-template <class Body>
-void with_integers(const arrow::Array& array, const Body& body) {
-  switch (array.type_id()) {
-    case Type::INT8:
-      return body(array.data()->GetValues<int8_t>(1));
-    case Type::INT16:
-      return body(array.data()->GetValues<int16_t>(1));
-    case Type::INT32:
-    case Type::DATE32:
-    case Type::TIME32:
-      return body(array.data()->GetValues<int32_t>(1));
-    case Type::UINT8:
-      return body(array.data()->GetValues<uint8_t>(1));
-    case Type::UINT16:
-      return body(array.data()->GetValues<uint16_t>(1));
-    case Type::UINT32:
-      return body(array.data()->GetValues<uint32_t>(1));
-    case Type::UINT64:
-      return body(array.data()->GetValues<uint64_t>(1));
-    default:
-      return body(array.data()->GetValues<int64_t>(1));
-  }
-}
-
-template <class Body>
-void with_reals(const arrow::Array& array, const Body& body) {
-  switch (array.type_id()) {
-    case Type::HALF_FLOAT: {
-      const auto* const bits = array.data()->GetValues<uint16_t>(1);
-      return body([bits](int64_t i) { return arrow::util::Float16::FromBits(bits[i]).ToDouble(); });
-    }
-    case Type::FLOAT: {
-      const auto* const values = array.data()->GetValues<float>(1);
-      return body([values](int64_t i) { return static_cast<double>(values[i]); });
-    }
-    default: {
-      const auto* const values = array.data()->GetValues<double>(1);
-      return body([values](int64_t i) { return values[i]; });
-    }
-  }
 }
 
 enum class Outcome { kValue, kNull, kBad };
@@ -306,19 +262,18 @@ template <class Builder>
 ArrayPointer texts_as_reals(const arrow::LargeBinaryArray& texts, BadElements& bad) {
   return built<Builder>(texts, bad, [&](int64_t i, auto& value, std::string& problem) {
     const std::string_view text = texts.GetView(i);
+    const CsvNumber parsed = parse_csv_number(text, value);
+    if (parsed == CsvNumber::kGood) {
+      return Outcome::kValue;
+    }
     if (is_null_mark(trim_csv_blanks(text))) {
       return Outcome::kNull;
     }
-    switch (parse_csv_number(text, value)) {
-      case CsvNumber::kGood:
-        return Outcome::kValue;
-      case CsvNumber::kOutOfRange:
-        problem = concat("is ", shortened(text), ", which is too large");
-        return Outcome::kBad;
-      default:
-        problem = concat("is ", shortened(text), ", which is not a number");
-        return Outcome::kBad;
-    }
+    problem = concat("is ",
+                     shortened(text),
+                     parsed == CsvNumber::kOutOfRange ? ", which is too large"
+                                                      : ", which is not a number");
+    return Outcome::kBad;
   });
 }
 
@@ -398,12 +353,25 @@ ArrayPointer without_runs(const arrow::Array& in) {
       arrow::dictionary(arrow::int32(), runs.values()->type()), made, runs.values());
 }
 
+// Of a dictionary.
+ArrayPointer with_plain_words(const ArrayPointer& in) {
+  const auto& dictionary = static_cast<const arrow::DictionaryArray&>(*in);
+  const ArrayPointer words = plain(dictionary.dictionary());
+  return words == dictionary.dictionary()
+             ? in
+             : std::make_shared<arrow::DictionaryArray>(
+                   arrow::dictionary(dictionary.indices()->type(), words->type()),
+                   dictionary.indices(),
+                   words);
+}
+
 ArrayPointer leaf_as(const ArrayPointer& in,
                      const ValueMeaning& from,
                      const LeafTarget& target,
                      BadElements& bad);
 
-// Converts each word of a dictionary once. Returns plain values.
+// Converts each word of a plain dictionary once. Returns plain values, or the dictionary itself if
+// its words stay.
 ArrayPointer words_as(const ArrayPointer& in,
                       const ValueMeaning& from,
                       const LeafTarget& target,
@@ -411,7 +379,13 @@ ArrayPointer words_as(const ArrayPointer& in,
   const auto& dictionary = static_cast<const arrow::DictionaryArray&>(*in);
   BadElements bad_words;
   const ArrayPointer words = leaf_as(dictionary.dictionary(), from, target, bad_words);
-  if (words == dictionary.dictionary() && bad_words.empty()) {
+  if (words == dictionary.dictionary()) {
+    for (int64_t i = 0; i < in->length() && !bad_words.empty(); ++i) {
+      const auto found = in->IsNull(i) ? bad_words.end() : bad_words.find(dictionary.GetValueIndex(i));
+      if (found != bad_words.end()) {
+        bad.emplace(i, found->second);
+      }
+    }
     return in;
   }
   const auto gather = [&](auto builder, const auto* values) {
@@ -439,15 +413,8 @@ ArrayPointer words_as(const ArrayPointer& in,
       return gather(arrow::FloatBuilder(), words->data()->GetValues<float>(1));
     case Type::DOUBLE:
       return gather(arrow::DoubleBuilder(), words->data()->GetValues<double>(1));
-    case Type::UINT64:
-      return gather(arrow::UInt64Builder(), words->data()->GetValues<uint64_t>(1));
-    case Type::INT64:
+    default:  // ids
       return gather(arrow::Int64Builder(), words->data()->GetValues<int64_t>(1));
-    default:  // texts of another layout: the dictionary keeps its indices
-      return std::make_shared<arrow::DictionaryArray>(
-          arrow::dictionary(dictionary.indices()->type(), words->type()),
-          dictionary.indices(),
-          words);
   }
 }
 
@@ -486,24 +453,6 @@ ArrayPointer leaf_as(const ArrayPointer& given,
   }
 }
 
-// The array with another child: the entries of a list.
-ArrayPointer with_entries(const arrow::Array& list, const ArrayPointer& entries) {
-  const std::shared_ptr<arrow::ArrayData> data = list.data()->Copy();
-  data->child_data[0] = entries->data();
-  switch (list.type_id()) {
-    case Type::LARGE_LIST:
-      data->type = arrow::large_list(entries->type());
-      break;
-    case Type::FIXED_SIZE_LIST:
-      data->type = arrow::fixed_size_list(
-          entries->type(), static_cast<const arrow::FixedSizeListType&>(*list.type()).list_size());
-      break;
-    default:
-      data->type = arrow::list(entries->type());
-  }
-  return arrow::MakeArray(data);
-}
-
 // The map with other keys (child 0) or values (child 1).
 ArrayPointer with_map_part(const arrow::Array& map, int part, const ArrayPointer& values) {
   const std::shared_ptr<arrow::ArrayData> data = map.data()->Copy();
@@ -533,7 +482,9 @@ ArrayPointer plain(const ArrayPointer& array) {
     case Type::LARGE_LIST_VIEW:
       return plain_lists(static_cast<const arrow::LargeListViewArray&>(*array));
     case Type::RUN_END_ENCODED:
-      return without_runs(*array);
+      return plain(without_runs(*array));
+    case Type::DICTIONARY:
+      return with_plain_words(array);
     default:
       return array;
   }

@@ -82,12 +82,31 @@ put("views.feather",
     e=pa.array([[1], [2, 3], []], pa.list_view(pa.int64())),
     f=pa.RunEndEncodedArray.from_arrays([2, 3], [7, 8]),
     g=pa.array(["x", "y", "x"]).dictionary_encode())
+put("words.feather",
+    c=pa.array([1, 2, 3, 4]),
+    view=pa.DictionaryArray.from_arrays(pa.array([0, 1, 0, None], pa.int8()),
+                                        pa.array(["ab", "longer than twelve bytes"], pa.string_view())),
+    fixed=pa.DictionaryArray.from_arrays(pa.array([0, 1, 0, None], pa.int32()),
+                                         pa.array([b"ab", b"cd"], pa.binary(2))),
+    runs=pa.RunEndEncodedArray.from_arrays(
+        pa.array([1, 2, 3, 4], pa.int32()),
+        pa.array(["ab", "longer than twelve bytes", "ab", None], pa.string_view())))
 put("fixed-null.feather", v=pa.array([[1.0, 2.0], None, [3.0, 4.0]], pa.list_(pa.float32(), 2)))
 put("stream.arrow", c=[1, 2, 3, 4, 5], d=["a", "b", "c", "d", "e"])
 events = [[{"item": 1, "w": 0.5}], None, [{"item": 2, "w": 0.25}, {"item": 3, "w": 0.75}]]
 user = [{"id": 5, "at": {"city": "a"}}, {"id": 6, "at": None}, None]
 for ending in ("parquet", "feather"):
     put("struct." + ending, user=pa.array(user), ev=pa.array(events))
+
+# Columns and fields of one name. write_feather() refuses such columns.
+field = pa.array([1, 2, 3])
+twice = pa.StructArray.from_arrays([field, field, pa.array([4, 5, 6])], ["a", "a", "b"])
+once = pa.StructArray.from_arrays([field], ["a"])
+inner = pa.StructArray.from_arrays([once, once], ["x", "x"])
+table = pa.Table.from_arrays([twice, once, once, once, field, inner], ["s", "t", "t", "u", "u", "v"])
+with pa.OSFile(os.path.join(folder, "equal-names.feather"), "wb") as out:
+    with pa.ipc.new_file(out, table.schema) as writer:
+        writer.write_table(table)
 
 with open(os.path.join(folder, "golden.json"), "w") as out:
     json.dump(golden, out)
