@@ -34,7 +34,7 @@ bool BatchEvaluator::evaluate(DataStream& data, const std::string& prefix, Evalu
   start_vote(data);
   BatchVote vote = finish_vote(data);
   while (vote == BatchVote::kMore) {
-    evaluate_batch({data, prefix, sums.microbatch}, sums);
+    evaluate_batch({data, prefix, sums.microbatch, data.loader().position().cursor}, sums);
     vote = finish_vote(data);
   }
   parts_.events.place().microbatch = 0;
@@ -112,6 +112,7 @@ bool BatchEvaluator::try_first_batch(const EvalSet& set, std::set<std::string>& 
   const bool has_position = data.epoch().has_value();
   if (has_position) {
     data.snapshot(position, "");
+    data.close_window();  // no read may run while the trial resets the source
   }
   LoaderOptions options = data.options();
   options.max_batches = 1;
@@ -176,15 +177,14 @@ std::optional<int64_t> BatchEvaluator::failing_sample(const Place& place) {
     return std::nullopt;
   }
   LoaderOptions options = place.data.options();
-  const auto first = static_cast<int64_t>(place.number) * options.batch_size;
   options.max_batches = options.batch_size;
   options.batch_size = 1;
   options.samples_per_step = 0;
   options.num_threads = 0;
   options.prefetch = 1;
-  int64_t sample = first;
+  int64_t sample = place.cursor;
   try {
-    Loader loader(source, place.data.window(), *place.data.epoch(), options, {.cursor = first});
+    Loader loader(source, place.data.window(), *place.data.epoch(), options, {.cursor = sample});
     for (; loader.has_next(); ++sample) {
       Microbatch microbatch{.batch = std::move(*loader.next())};
       run_quietly(microbatch);

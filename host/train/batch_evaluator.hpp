@@ -63,6 +63,7 @@ class BatchEvaluator {
     DataStream& data;
     const std::string& prefix;
     uint64_t number = 0;  // in the evaluation
+    int64_t cursor = 0;   // map style: its first sample in the window
   };
 
   void evaluate_batch(const Place& place, EvaluationSums& sums);
