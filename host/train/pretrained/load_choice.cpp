@@ -10,11 +10,6 @@
 namespace tenon {
 namespace {
 
-bool fits_any(const std::vector<std::string>& patterns, const std::string& name) {
-  return std::ranges::any_of(patterns,
-                             [&](const std::string& p) { return matches_pattern(p, name); });
-}
-
 // Returns the parts between the '*' of a pattern: one more than it has '*'.
 std::vector<std::string_view> split_at_stars(std::string_view pattern) {
   std::vector<std::string_view> parts;
@@ -70,7 +65,7 @@ std::optional<std::string> renamed(const std::string& name, const LoadRename& ru
 }
 
 bool LoadChoice::takes(const std::string& name) const {
-  return fits_any(load_.match, name) && !fits_any(load_.exclude, name);
+  return matches_any(load_.match, name) && !matches_any(load_.exclude, name);
 }
 
 bool LoadChoice::takes_all() const {

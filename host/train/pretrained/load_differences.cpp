@@ -32,11 +32,6 @@ bool is_shape_key(const std::string& key) {
   return keys.contains(key);
 }
 
-bool fits_one_of(const std::vector<std::string>& patterns, const std::string& name) {
-  return std::ranges::any_of(
-      patterns, [&](const std::string& pattern) { return matches_pattern(pattern, name); });
-}
-
 // True if the shapes are those of matrices or larger, and differ in the number of rows alone.
 bool differ_in_rows(const std::vector<int64_t>& a, const std::vector<int64_t>& b) {
   return a.size() == b.size() && a.size() > 1 && a.front() != b.front() &&
@@ -63,7 +58,7 @@ std::string shown_lines(const std::vector<std::string>& lines, size_t num_shown)
 }
 
 bool LoadDifferences::resizes(const std::string& weight) const {
-  return fits_one_of(load_.resize, weight);
+  return matches_any(load_.resize, weight);
 }
 
 void LoadDifferences::add_shape(const std::string& tensor,
@@ -111,7 +106,7 @@ void LoadDifferences::compare_config(const ComponentInstance& model,
       return difference.there == formatted("{}", rows.first) &&
              difference.here == formatted("{}", rows.second);
     });
-    if (is_resizing || fits_one_of(load_.may_differ, difference.option)) {
+    if (is_resizing || matches_any(load_.may_differ, difference.option)) {
       continue;
     }
     // A load that does not take everything may read parts of another model. What the parts compute

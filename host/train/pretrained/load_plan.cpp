@@ -125,8 +125,8 @@ class LoadPlanning {
       }
       return peft_places(goal_.model, goal_.graph, PeftUse::kLoad, there);
     }
-    return is_hf_layout() ? places_in_layout(goal_.model, goal_.graph, kHf, TENON_F32)
-                          : own_places(goal_.graph, Unstored::kInclude);
+    return is_hf_ ? places_in_layout(goal_.model, goal_.graph, kHf, TENON_F32)
+                  : own_places(goal_.graph, Unstored::kInclude);
   }
 
   // Maps names here to names in the source.
@@ -148,7 +148,7 @@ class LoadPlanning {
   void place_weights(const WeightPlaces& places) {
     std::vector<std::string> names;
     for (const auto& [name, tensor] : source_.tensors) {
-      if (!is_hf_layout() || !is_computed_in_hf(name, tensor->shape())) {
+      if (!is_hf_ || !is_computed_in_hf(name, tensor->shape())) {
         names.push_back(name);
       }
     }
@@ -188,7 +188,7 @@ class LoadPlanning {
 
   // Folders of Hugging Face may have other prefixes. Rules of the recipe take the place of this.
   void find_prefix(const WeightPlaces& places, std::vector<std::string>& names) {
-    if (!is_hf_layout() || !load_.rename.empty()) {
+    if (!is_hf_ || !load_.rename.empty()) {
       return;
     }
     std::set<std::string> here;
@@ -491,6 +491,7 @@ class LoadPlanning {
   const LoadRecipe& load_;
   const LoadedSource& source_;
   const LoadGoal& goal_;
+  const bool is_hf_ = is_hf_layout();
   const LoadChoice choice_;
   LoadPlan plan_;
   std::vector<std::string> kept_anyway_;  // not loaded, also by a strict load

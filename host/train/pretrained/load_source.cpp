@@ -211,8 +211,8 @@ LoadedSource LoadSearch::open(const Place& place) {
                     "the last step; set it to \"last\", or load only parameters and tables");
   }
   const bool is_auto = load_.which == WhichParameters::kAuto;
-  SavedModel model =
-      saved_model(reader, *source.state, is_auto && goes_on ? WhichParameters::kLast : load_.which);
+  SavedModel model = saved_model(
+      reader, *std::move(source.state), is_auto && goes_on ? WhichParameters::kLast : load_.which);
   source.state = std::move(model.state);
   if (model.best.has_value()) {
     source.note = formatted("step {}, the best so far", model.step);

@@ -5,9 +5,11 @@
 #include "host/tensor/state/saved_number.hpp"
 #include "host/text/formatted.hpp"
 #include "host/train/run_state/run_state_names.hpp"
+#include "host/train/run_state/state_names.hpp"
 
 #include <cstdio>
 #include <string_view>
+#include <utility>
 
 namespace tenon {
 namespace {
@@ -16,13 +18,8 @@ std::string in_best(std::string_view name) {
   return state_path(run_state::kBest, name);
 }
 
-bool is_below(std::string_view name, std::string_view prefix) {
-  return name.size() > prefix.size() && name.starts_with(prefix) && name[prefix.size()] == '/';
-}
-
 bool is_of_model(std::string_view name) {
-  return is_below(name, run_state::kParameters) || name == run_state::kParameters ||
-         is_below(name, run_state::kTables) || name == run_state::kTables;
+  return is_name_in(name, run_state::kParameters) || is_name_in(name, run_state::kTables);
 }
 
 std::optional<SavedBest> saved_best(const StateTree& state) {
@@ -42,10 +39,10 @@ StateTree with_best_values(const StateTree& state) {
   StateTree result;
   const std::string kept = in_best("kept");
   const auto name_in = [&kept](const std::string& name) -> std::string {
-    return is_below(name, kept)               ? name.substr(kept.size() + 1)
-           : is_of_model(name)                ? ""
-           : is_below(name, run_state::kBest) ? ""
-                                              : name;
+    if (const auto rest = name_below(name, kept)) {
+      return std::string(*rest);
+    }
+    return is_of_model(name) || is_name_in(name, run_state::kBest) ? "" : name;
   };
   for (const auto& [name, version] : state.versions()) {
     if (const std::string in = name_in(name); name.empty() || !in.empty()) {
@@ -74,9 +71,7 @@ WhichParameters which_parameters(const std::string& word) {
                           : WhichParameters::kAuto;
 }
 
-SavedModel saved_model(const CheckpointReader& reader,
-                       const StateTree& state,
-                       WhichParameters which) {
+SavedModel saved_model(const CheckpointReader& reader, StateTree state, WhichParameters which) {
   const uint64_t last = reader.index().metadata.step;
   const std::optional<SavedBest> best = saved_best(state);
   if (which == WhichParameters::kBest && !best.has_value()) {
@@ -86,7 +81,7 @@ SavedModel saved_model(const CheckpointReader& reader,
                     "nothing was evaluated before it; read those of its last step instead (last)");
   }
   if (!best.has_value() || which == WhichParameters::kLast) {
-    return {.state = state,
+    return {.state = std::move(state),
             .step = last,
             .text = formatted("step {} of {}{}",
                               last,

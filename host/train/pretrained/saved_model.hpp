@@ -43,7 +43,7 @@ struct SavedModel {
 // Errors  checkpoint.no_best if the best parameters are requested and none are kept;
 //         state.missing_entry, state.wrong_type for a corrupt state
 SavedModel saved_model(const CheckpointReader& reader,
-                       const StateTree& state,
+                       StateTree state,
                        WhichParameters which = WhichParameters::kAuto);
 
 }  // namespace tenon

@@ -69,15 +69,11 @@ struct TokenIds {
   }
 };
 
-// Returns the size of the vocabulary in config.json; unlimited without one.
-int64_t vocab_size_of(const LayoutFile* config) {
-  if (config == nullptr) {
-    return std::numeric_limits<int64_t>::max();
-  }
-  const ConfigJson json = ConfigJson::parse(config->text);
-  const auto size = json.find("vocab_size");
-  return size != json.end() && size->is_number_integer() ? size->get<int64_t>()
-                                                         : std::numeric_limits<int64_t>::max();
+// Returns the size of the vocabulary in a config.json; unlimited without one.
+int64_t vocab_size_of(const ConfigJson& config) {
+  const auto size = config.find("vocab_size");
+  return size != config.end() && size->is_number_integer() ? size->get<int64_t>()
+                                                           : std::numeric_limits<int64_t>::max();
 }
 
 // The generation_config.json of the tokenizer's folder with these ids, or a new one.
@@ -100,10 +96,10 @@ void add_tokenizer_files(const Recipe& recipe, ComponentFactory& factory, Weight
   }
   const TokenizerProxy tokenizer(*instance);
   const std::string chat_template = trained_chat_template(recipe);
+  auto files = tokenizer.files();
+  std::vector<int64_t> ends = end_tokens(tokenizer, chat_template, files);
   std::string known_config;
-  bool has_files = false;
-  for (auto& [name, text] : tokenizer.files()) {
-    has_files = true;
+  for (auto& [name, text] : files) {
     if (name == kGenerationConfig) {
       known_config = std::move(text);
       continue;
@@ -117,15 +113,15 @@ void add_tokenizer_files(const Recipe& recipe, ComponentFactory& factory, Weight
     }
     places.files.push_back({.name = name, .text = std::move(text)});
   }
-  if (has_files && !chat_template.empty()) {
+  if (!files.empty() && !chat_template.empty()) {
     places.files.push_back({.name = kTemplateFile, .text = chat_template});
   }
   LayoutFile* const config = file_named(places, kModelConfig);
-  const TokenIds ids(tokenizer.info(), end_tokens(tokenizer, chat_template), vocab_size_of(config));
+  ConfigJson model = config != nullptr ? ConfigJson::parse(config->text) : ConfigJson();
+  const TokenIds ids(tokenizer.info(), std::move(ends), vocab_size_of(model));
   if (config != nullptr) {
-    ConfigJson json = ConfigJson::parse(config->text);
-    ids.set_in(json);
-    config->text = json.dump(2) + "\n";
+    ids.set_in(model);
+    config->text = model.dump(2) + "\n";
   }
   places.files.push_back({.name = kGenerationConfig, .text = generation_config(known_config, ids)});
 }

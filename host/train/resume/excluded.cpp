@@ -8,6 +8,7 @@
 #include "host/text/formatted.hpp"
 #include "host/text/name_pattern.hpp"
 #include "host/train/run_state/run_state_names.hpp"
+#include "host/train/run_state/state_names.hpp"
 
 #include <algorithm>
 #include <memory>
@@ -28,18 +29,6 @@ std::string first_ones(const std::vector<std::string>& names) {
   return names.size() > kShown ? text + ", ..." : text;
 }
 
-// Returns the rest of `name` after `prefix` and a '/'; none if it does not start with them.
-std::optional<std::string_view> below(std::string_view name, std::string_view prefix) {
-  if (!name.starts_with(prefix)) {
-    return std::nullopt;
-  }
-  name.remove_prefix(prefix.size());
-  if (!name.starts_with('/')) {
-    return std::nullopt;
-  }
-  return name.substr(1);
-}
-
 std::string_view after_slash(std::string_view name) {
   const size_t slash = name.find('/');
   return slash == std::string_view::npos ? std::string_view() : name.substr(slash + 1);
@@ -56,20 +45,21 @@ struct Entries {
 
   bool operator()(std::string_view name) const {
     const std::string kept = state_path(run_state::kBest, "kept");
-    if (const auto best = below(name, kept)) {
+    if (const auto best = name_below(name, kept)) {
       name = *best;
     }
-    if (const auto table = below(name, run_state::kTables)) {
+    if (const auto table = name_below(name, run_state::kTables)) {
       return tables.contains(first_part(*table));
     }
-    if (const auto parameter = below(name, run_state::kParameters)) {  // values/NAME, buffers/NAME
+    if (const auto parameter =
+            name_below(name, run_state::kParameters)) {  // values/NAME, buffers/NAME
       return parameters.contains(after_slash(*parameter));
     }
-    if (const auto optimizer = below(name, run_state::kOptimizer)) {
-      const auto slot = below(*optimizer, "slots");  // SLOT/NAME
+    if (const auto optimizer = name_below(name, run_state::kOptimizer)) {
+      const auto slot = name_below(*optimizer, "slots");  // SLOT/NAME
       return parameters.contains(after_slash(slot.has_value() ? *slot : *optimizer));
     }
-    if (const auto average = below(name, run_state::kAverages)) {  // values/NAME
+    if (const auto average = name_below(name, run_state::kAverages)) {  // values/NAME
       return parameters.contains(after_slash(*average));
     }
     return false;

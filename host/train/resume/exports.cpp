@@ -5,6 +5,7 @@
 #include "host/error/error.hpp"
 #include "host/log/log.hpp"
 #include "host/train/run_state/run_state_names.hpp"
+#include "host/train/run_state/state_names.hpp"
 #include "host/train/weights/layout_files.hpp"
 
 #include <algorithm>
@@ -18,11 +19,6 @@ namespace {
 // Maximum bytes of one file of a layout, the size at which other programs split files.
 constexpr uint64_t kFileBytes = 5'000'000'000;
 
-bool is_in(std::string_view name, std::string_view prefix) {
-  return name == prefix ||
-         (name.starts_with(prefix) && name.substr(prefix.size()).starts_with('/'));
-}
-
 }  // namespace
 
 const char* export_name(ExportFormat format) {
@@ -30,10 +26,10 @@ const char* export_name(ExportFormat format) {
 }
 
 bool is_no_weight(std::string_view name) {
-  if (name.empty() || is_in(name, run_state::kParameters)) {
+  if (name.empty() || is_name_in(name, run_state::kParameters)) {
     return false;
   }
-  if (!is_in(name, run_state::kTables)) {
+  if (!is_name_in(name, run_state::kTables)) {
     return true;
   }
   // tables/TABLE/FIELD; a prefix of it is not excluded, because it contains fields.
@@ -141,7 +137,8 @@ void Export::begin(const std::string& name,
 std::string Export::make_files(const std::string& checkpoint, const std::atomic<bool>& give_up) {
   CheckpointStore& made = *places_.made;
   const CheckpointReader reader(places_.shares, checkpoint);
-  const SavedWeights saved(reader, layout_->weights, std::nullopt);
+  const SavedWeights saved(
+      reader.state(0, 1, nullptr), reader.address(), layout_->weights, std::nullopt);
   const LayoutFiles files(*layout_, saved);
   const std::string name = open_free_name(made, checkpoint);
   try {

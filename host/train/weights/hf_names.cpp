@@ -2,7 +2,6 @@
 #include "host/train/weights/hf_names.hpp"
 
 #include "host/json/bounded_json.hpp"
-#include "host/text/formatted.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -103,10 +102,6 @@ std::string HfPrefix::here(const std::string& there) const {
 
 bool HfPrefix::is_other_part(const std::string& there) const {
   return is_part_ && !there.starts_with(from_) && !there.starts_with("lm_head.");
-}
-
-std::string HfPrefix::text() const {
-  return from_.empty() && to_.empty() ? "" : formatted("'{}*' as '{}*'", from_, to_);
 }
 
 }  // namespace tenon

@@ -36,8 +36,6 @@ class HfPrefix {
   std::string here(const std::string& there) const;
   // True for a tensor of another part of the folder's model, such as its vision tower.
   bool is_other_part(const std::string& there) const;
-  // For users: "'h.0.*' as 'transformer.h.0.*'"; "" if nothing is changed.
-  std::string text() const;
 
  private:
   std::string from_;

@@ -7,7 +7,6 @@
 // Threads: any, one at a time.
 #pragma once
 
-#include "host/checkpoint/checkpoint_reader.hpp"
 #include "host/checkpoint/weights_folder.hpp"
 #include "host/tensor/state/state_tree.hpp"
 #include "host/tensor/state/tensor_source.hpp"
@@ -47,11 +46,6 @@ class SavedWeights final : public WeightReader {
                const std::string& address,
                const std::vector<Weight>& weights,
                std::optional<at::ScalarType> dtype);
-  // The same for the parameters of the last step.
-  SavedWeights(const CheckpointReader& reader,
-               const std::vector<Weight>& weights,
-               std::optional<at::ScalarType> dtype)
-      : SavedWeights(reader.state(0, 1, nullptr), reader.address(), weights, dtype) {}
 
   at::ScalarType dtype(size_t w) const override;
   at::Tensor read(size_t w) const override;

@@ -52,16 +52,22 @@ std::string without_suffix(std::string name) {
   return name;
 }
 
+// Returns the places in the layout "hf"; nothing if the model has no layouts.
+std::optional<WeightPlaces> hf_layout(const ComponentInstance& model, const ModelGraph& graph) {
+  return WeightsLayoutProxy::of(model).has_value()
+             ? std::optional(places_in_layout(model, graph, "hf", TENON_F32))
+             : std::nullopt;
+}
+
 // Returns the module of each parametrization, by the names of the layout "hf" if the model has it.
-std::vector<Module> modules_of(const ComponentInstance& model,
+std::vector<Module> modules_of(const std::optional<WeightPlaces>& layout,
                                const ModelGraph& graph,
                                PeftUse use) {
   std::map<uint32_t, Module> found;
-  if (WeightsLayoutProxy::of(model).has_value()) {
-    const WeightPlaces places = places_in_layout(model, graph, "hf", TENON_F32);
-    for (const PlacedTensor& tensor : places.tensors) {
+  if (layout.has_value()) {
+    for (const PlacedTensor& tensor : layout->tensors) {
       for (const PlacedWeight& part : tensor.parts) {
-        const Weight& weight = places.weights[part.weight];
+        const Weight& weight = layout->weights[part.weight];
         if (weight.parametrization == kNoIndex) {
           continue;
         }
@@ -240,15 +246,10 @@ void add_real(const Module& module,
 
 // Adds the tensors of a folder that are parameters of the model itself: modules_to_save, and the
 // embedding layers that PEFT saves beside their adapters.
-void add_saved_modules(const ComponentInstance& model,
-                       const ModelGraph& graph,
+void add_saved_modules(const WeightPlaces& layout,
                        const std::set<std::string>& there,
                        WeightPlaces& places) {
-  if (!WeightsLayoutProxy::of(model).has_value()) {
-    return;
-  }
   constexpr std::string_view kBase = ".base_layer.";
-  const WeightPlaces layout = places_in_layout(model, graph, "hf", TENON_F32);
   for (const std::string& name : there) {
     if (!name.starts_with(kPrefix)) {
       continue;
@@ -299,7 +300,8 @@ WeightPlaces peft_places(const ComponentInstance& model,
                 "use --export hf");
   }
   const WeightPlaces own = own_places(graph);
-  const std::vector<Module> modules = modules_of(model, graph, use);
+  const std::optional<WeightPlaces> layout = hf_layout(model, graph);
+  const std::vector<Module> modules = modules_of(layout, graph, use);
   WeightPlaces places;
   JoinedConfig config;
   for (size_t k = 0; k < graph.parametrizations.size(); ++k) {
@@ -326,7 +328,9 @@ WeightPlaces peft_places(const ComponentInstance& model,
     config.set_fan_in_fan_out();  // PEFT turns it off for other modules
   }
   places.files.push_back({.name = kAdapterConfig, .text = config.text(targets_of(modules, graph))});
-  add_saved_modules(model, graph, there, places);
+  if (layout.has_value()) {
+    add_saved_modules(*layout, there, places);
+  }
   return places;
 }
 
@@ -391,7 +395,7 @@ std::vector<std::string> peft_differences(const ComponentInstance& model,
   if (const std::string line = unsupported_in(there); !line.empty()) {
     return {line};
   }
-  const std::vector<Module> modules = modules_of(model, graph, PeftUse::kLoad);
+  const std::vector<Module> modules = modules_of(hf_layout(model, graph), graph, PeftUse::kLoad);
   std::vector<std::string> lines;
   for (size_t k = 0; k < graph.parametrizations.size(); ++k) {
     ordered_json one = there;

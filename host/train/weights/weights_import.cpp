@@ -30,18 +30,19 @@ constexpr char kConfig[] = "config.json";
 class Differences {
  public:
   void add(const std::string& line) {
-    constexpr size_t kShown = 8;
     if (++count_ <= kShown) {
       text_ += "\n  " + line;
     }
-    more_ = count_ > kShown ? formatted("\n  and {} more", count_ - kShown) : "";
   }
-  std::string text() const { return text_ + more_; }
+  std::string text() const {
+    return count_ > kShown ? text_ + formatted("\n  and {} more", count_ - kShown) : text_;
+  }
 
  private:
+  static constexpr size_t kShown = 8;
+
   size_t count_ = 0;
   std::string text_;
-  std::string more_;
 };
 
 }  // namespace
@@ -63,12 +64,17 @@ WeightsImport::WeightsImport(const ComponentInstance& model,
     here.insert(tensor.name);
   }
   const HfPrefix prefix(there, here);
+  Differences of_names;
   for (const std::string& name : there) {
-    if (!prefix.is_other_part(name)) {
-      there_of_[prefix.here(name)] = name;
+    if (prefix.is_other_part(name)) {
+      continue;
+    }
+    const auto [at, is_new] = there_of_.try_emplace(prefix.here(name), name);
+    if (!is_new) {
+      of_names.add("'" + at->second + "' and '" + name + "' would both be '" + at->first + "'");
     }
   }
-  check(model, graph);
+  check(model, graph, of_names.text());
 }
 
 // Returns the lines of the differences between config.json and the model.
@@ -94,7 +100,9 @@ std::string WeightsImport::config_differences(const ComponentInstance& model) co
   return of_config.text();
 }
 
-void WeightsImport::check(const ComponentInstance& model, const ModelGraph& graph) const {
+void WeightsImport::check(const ComponentInstance& model,
+                          const ModelGraph& graph,
+                          const std::string& of_names) const {
   const std::string of_config = config_differences(model);
   Differences of_shapes;
   Differences missing;
@@ -130,7 +138,8 @@ void WeightsImport::check(const ComponentInstance& model, const ModelGraph& grap
                   " is not a tensor of the model");
     }
   }
-  const std::string text = of_config + of_shapes.text() + missing.text() + unknown.text();
+  const std::string text =
+      of_config + of_names + of_shapes.text() + missing.text() + unknown.text();
   if (!text.empty()) {
     throw Error(
         "weights.mismatch",

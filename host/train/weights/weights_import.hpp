@@ -38,7 +38,10 @@ class WeightsImport {
   at::Tensor unstored(const ParameterStore& store, uint32_t parametrization) const;
 
  private:
-  void check(const ComponentInstance& model, const ModelGraph& graph) const;
+  // `of_names` has the lines of names in the folder that are equal in the layout.
+  void check(const ComponentInstance& model,
+             const ModelGraph& graph,
+             const std::string& of_names) const;
   std::string config_differences(const ComponentInstance& model) const;
   // The tensor of the folder that has a name of the layout; null if there is none.
   const WeightTensor* find(const std::string& name) const;

@@ -57,6 +57,7 @@ TEST_CASE("who reads a model reads the best evaluation, unless it asks for the l
     CHECK(saved.weight_in(best) == 5);
     CHECK_THAT(best.text, contains_text("step 1 of ") && contains_text("eval/loss 0.5"));
     CHECK_FALSE(best.state.has_subtree("best/kept"));
+    CHECK_FALSE(best.state.has_subtree("best"));  // nor its version
   }
   const SavedModel last = saved_model(reader, state, which_parameters("last"));
   CHECK(last.step == 2);

@@ -312,6 +312,27 @@ TEST_CASE("what differs between files and a model is named", "[train]") {
                         contains_text("'left' [1] is not a tensor of the model"));
 }
 
+TEST_CASE("a folder with two names of one tensor is refused", "[train]") {
+  const LayoutModel model;
+  g_entries = {{"m.qk", "k", 0, 2},
+               {"m.up", "down", TENON_LAYOUT_TRANSPOSED},
+               {"m.qk", "q"},
+               {"m.norm", "norm"},
+               {"m.other", "also", TENON_LAYOUT_ALIAS}};
+  const ScratchFolder scratch;
+  const std::string path = (scratch.path() / "out").string();
+  // The names lack the prefix "m.", and one tensor also has it.
+  const std::vector<WeightTensor> tensors = {{"qk", at::kFloat, {3, 3}},
+                                             {"up", at::kFloat, {2, 3}},
+                                             {"norm", at::kFloat, {3}},
+                                             {"m.norm", at::kFloat, {3}}};
+  write_weights_folder(
+      path, tensors, [&](size_t i) { return at::zeros(tensors[i].shape); }, {}, 1000);
+  CHECK_THROWS_WITH(WeightsImport(model.instance(), model.graph(), {.format = "hf", .from = path}),
+                    contains_text("[weights.mismatch]") &&
+                        contains_text("'m.norm' and 'norm' would both be 'm.norm'"));
+}
+
 TEST_CASE("a layout that is not whole is refused", "[train]") {
   const LayoutModel model;
   REQUIRE(model.failure().empty());
