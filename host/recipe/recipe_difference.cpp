@@ -338,6 +338,13 @@ std::vector<RecipeChange> recipe_changes(const RecipeOfRanks& before, const Reci
   return Difference(was, before.num_ranks, is, now.num_ranks).find();
 }
 
+bool has_change_at(std::span<const RecipeChange> changes, std::span<const char* const> keys) {
+  return std::ranges::any_of(changes, [keys](const RecipeChange& change) {
+    return std::ranges::any_of(
+        keys, [&change](const char* key) { return is_at_or_below(change.pointer, key); });
+  });
+}
+
 std::string changes_text(std::span<const RecipeChange> changes) {
   constexpr std::string_view kNothing = "(nothing)";
   std::string text;

@@ -42,6 +42,9 @@ struct RecipeOfRanks {
 // Errors  recipe.syntax for text that is not JSON
 std::vector<RecipeChange> recipe_changes(const RecipeOfRanks& before, const RecipeOfRanks& now);
 
+// Returns true if a change is at one of these keys ("/data/eval"), or below it.
+bool has_change_at(std::span<const RecipeChange> changes, std::span<const char* const> keys);
+
 // Returns one line per change, refused changes first:
 // "refused  /models/main/options/hidden: [8] -> [16]; why".
 std::string changes_text(std::span<const RecipeChange> changes);

@@ -250,7 +250,7 @@ RunLoader::Parts loader_parts(const TrainerParts& parts, const RunState& state) 
           .averages = parts.averages,
           .tables = parts.tables,
           .components = parts.components,
-          .recipe = &parts.recipe,
+          .recipe = parts.recipe,
           .progress = parts.progress,
           .collective = parts.collective,
           .exec = parts.exec};

@@ -3,11 +3,10 @@
 
 #include "host/error/error.hpp"
 #include "host/log/log.hpp"
+#include "host/recipe/component_options.hpp"
 #include "host/text/joined.hpp"
 #include "host/text/metric_name.hpp"
 #include "host/text/nearest_name.hpp"
-
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 
@@ -30,10 +29,8 @@ std::vector<NamedMetricKey> named_in(const Recipe& recipe) {
     keys.push_back({"/checkpoint/keep_best/metric", recipe.checkpoint->keep_best->metric});
   }
   for (const ComponentUse& hook : recipe.hooks) {
-    const auto options = nlohmann::json::parse(hook.options, nullptr, /*allow_exceptions=*/false);
-    const auto metric = options.is_object() ? options.find("metric") : options.end();
-    if (options.is_object() && metric != options.end() && metric->is_string()) {
-      keys.push_back({hook.pointer + "/options/metric", metric->get<std::string>(), true});
+    if (const auto metric = named_metric(hook)) {
+      keys.push_back({hook.pointer + "/options/metric", *metric, true});
     }
   }
   return keys;

@@ -2,7 +2,7 @@
 #include "host/train/run_loader.hpp"
 
 #include "host/error/error.hpp"
-#include "host/recipe/recipe_part.hpp"
+#include "host/recipe/recipe_difference.hpp"
 #include "host/tensor/state/saved_number.hpp"
 #include "host/text/formatted.hpp"
 #include "host/train/rank_decisions.hpp"
@@ -116,8 +116,8 @@ RunState RunLoader::take_model(const SavedModel& model) const {
     parts_.averages->load(tree, run_state::kAverages);
   }
   if (parts_.components != nullptr) {
-    const bool are_same_losses =
-        parts_.recipe != nullptr && has_same(loss_settings, *parts_.recipe);
+    constexpr const char* kLosses[] = {"/loss", "/losses"};
+    const bool are_same_losses = has_same(kLosses);
     parts_.components->load(tree, run_state::kComponents, [&](const std::string& role) {
       const bool is_read = role.starts_with("model") || role.starts_with("nested/model") ||
                            (are_same_losses && role.starts_with("losses/"));
@@ -139,10 +139,17 @@ RunState RunLoader::take_model(const SavedModel& model) const {
   return state;
 }
 
-bool RunLoader::has_same(std::string (*settings)(const std::string& frozen),
-                         const Recipe& recipe) const {
-  return parts_.saved == nullptr ||
-         settings(parts_.saved->reader().recipe()) == settings(frozen_recipe(recipe));
+bool RunLoader::has_same(std::span<const char* const> keys) const {
+  if (parts_.saved == nullptr) {
+    return true;
+  }
+  auto changes = recipe_changes({.frozen = parts_.saved->reader().recipe()},
+                                {.frozen = frozen_recipe(parts_.recipe)});
+  // Recipes of earlier releases lack keys that are null if they are not given.
+  std::erase_if(changes, [](const RecipeChange& change) {
+    return change.before.empty() && change.now == "null";
+  });
+  return !has_change_at(changes, keys);
 }
 
 std::string RunLoader::resumed_boundary() const {

@@ -23,10 +23,27 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
 namespace tenon {
+
+// Keys that decide when a run ends: its length and its hooks.
+inline constexpr const char* kEndKeys[] = {
+    "/train/steps", "/train/epochs", "/train/windows", "/train/tokens", "/train/minutes", "/hooks"};
+
+// Keys that an evaluation depends on, besides the parameters: evaluation and test sets, losses and
+// metrics.
+inline constexpr const char* kEvaluationKeys[] = {"/data/eval",
+                                                  "/data/test",
+                                                  "/eval/batches",
+                                                  "/features",
+                                                  "/loss",
+                                                  "/losses",
+                                                  "/metrics",
+                                                  "/model",
+                                                  "/models"};
 
 using TakeState = std::function<void(const StateTree& tree)>;
 
@@ -50,7 +67,7 @@ class RunLoader {
     TableSet* tables = nullptr;
     // State that a model or a loss keeps beside parameters; null if no component has a state.
     ComponentStates* components = nullptr;
-    const Recipe* recipe = nullptr;
+    const Recipe& recipe;
     Progress& progress;
     Collective& collective;
     ExecBase exec = {};
@@ -69,9 +86,9 @@ class RunLoader {
   RunState load_model(WhichParameters which);
   // What load_model() has loaded, for messages: "step 300 of PATH".
   const std::string& loaded_text() const { return loaded_text_; }
-  // True if the checkpoint that was loaded has the same settings as the recipe; see
-  // recipe_part.hpp. True if there is no checkpoint.
-  bool has_same(std::string (*settings)(const std::string& frozen), const Recipe& recipe) const;
+  // True if the recipe of the checkpoint that was loaded has the same values at these keys, and
+  // below them. True if there is no checkpoint.
+  bool has_same(std::span<const char* const> keys) const;
   // Returns the boundary at which the checkpoint was taken; "" if there is no checkpoint.
   std::string resumed_boundary() const;
 

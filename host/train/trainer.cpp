@@ -7,7 +7,6 @@
 #include "host/log/log.hpp"
 #include "host/metrics/metrics_service.hpp"
 #include "host/plugin/crash_report.hpp"
-#include "host/recipe/recipe_part.hpp"
 #include "host/tensor/state/saved_number.hpp"
 #include "host/text/formatted.hpp"
 #include "host/train/components/run_failure.hpp"
@@ -157,10 +156,10 @@ void Trainer::load() {
   } else if (loader_.resumes()) {
     loader_.resume([this](const StateTree& tree) { take_over(tree); }, take_position);
     // What the saved run had done counts only for the recipe that it was done with.
-    if (!loader_.has_same(evaluation_settings, parts_.recipe)) {
+    if (!loader_.has_same(kEvaluationKeys)) {
       evaluator_.forget_evaluated();
     }
-    stop_.end_if_complete(loader_.has_same(end_settings, parts_.recipe), parts_.finished_step);
+    stop_.end_if_complete(loader_.has_same(kEndKeys), parts_.finished_step);
     show_loaded();
     fire_and_sync(TENON_EVENT_AFTER_LOAD);
   } else if (loader_.load_pretrained(take_position)) {

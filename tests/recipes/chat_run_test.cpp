@@ -166,6 +166,10 @@ TEST_CASE("a chat is answered by the template of the tokenizer, or of a file", "
   CHECK(ask({}).out == "bbb\n");  // the template of the training data
   const SubprocessResult missing = ask({"--chat-template", "nowhere.jinja"});
   CHECK(missing.exit_code == 2);
+  const std::string large = chats.folder.write("large.jinja", std::string(1'000'001, ' ')).string();
+  const SubprocessResult refused = ask({"--chat-template", large});
+  CHECK(refused.exit_code == 2);
+  CHECK_THAT(refused.err, contains_text("large.jinja: the file has more than 1 MB"));
   const std::string bad = chats.folder.write("bad.jinja", "{{ 1 | nothing }}").string();
   CHECK_THAT(ask({"--chat-template", bad}).err, contains_text("line 1"));
 }

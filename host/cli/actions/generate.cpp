@@ -232,8 +232,9 @@ std::string chat_template_of(const GenerateRequest& request, const TextModel& mo
     return model.chat_template();
   }
   FileText file = read_file_text(request.chat_template, kMaxBytes);
-  if (!file.problem.empty()) {
-    fail_usage("--chat-template: " + request.chat_template + ": " + file.problem);
+  const std::string problem = file.is_too_large ? "the file has more than 1 MB" : file.problem;
+  if (!problem.empty()) {
+    fail_usage("--chat-template: " + request.chat_template + ": " + problem);
   }
   return std::move(file.text);
 }
@@ -248,7 +249,9 @@ void chat(TextModel& model, const CommandLine& line) {
                       request.template_variables.empty()
                           ? nlohmann::ordered_json::object()
                           : nlohmann::ordered_json::parse(request.template_variables));
-  model.end_turns_of(chat_template);
+  if (!request.chat_template.empty()) {  // else the model has its ends already
+    model.end_turns_of(chat_template);
+  }
   if (request.prompt.has_value()) {
     print_text(model, line, session.ask(*request.prompt));
     return;

@@ -30,6 +30,11 @@ class ComponentFactory {
   // Errors  plugin.*, errors of the component
   ComponentInstance create(const ComponentUse& use, std::string_view role);
 
+  // Returns a component inside options, which is created once. `use` may be a reference.
+  // Errors  as create()
+  // Owner   the factory
+  const ComponentInstance& nested(const ComponentUse& use);
+
   // States of all created components, by role. The role of a component inside options is "nested"
   // and its JSON pointer.
   ComponentStates& states() { return states_; }
@@ -47,7 +52,6 @@ class ComponentFactory {
 
  private:
   void index(const ComponentUse& use);
-  const ComponentInstance& nested(const ComponentUse& use);
   ComponentInstance make(const ComponentUse& use, uint64_t seed);
 
   PluginRegistry& registry_;

@@ -133,6 +133,12 @@ std::vector<int64_t> end_ids_of(const std::string& text, const std::string& name
 }
 
 std::vector<int64_t> end_tokens(const TokenizerProxy& tokenizer, const std::string& chat_template) {
+  return end_tokens(tokenizer, chat_template, tokenizer.files());
+}
+
+std::vector<int64_t> end_tokens(const TokenizerProxy& tokenizer,
+                                const std::string& chat_template,
+                                const std::vector<std::pair<std::string, std::string>>& files) {
   const TokenizerInfo& info = tokenizer.info();
   std::vector<int64_t> ends;
   const auto add = [&](int64_t id) {
@@ -141,7 +147,7 @@ std::vector<int64_t> end_tokens(const TokenizerProxy& tokenizer, const std::stri
     }
   };
   add(info.eos);
-  for (const auto& [name, text] : tokenizer.files()) {
+  for (const auto& [name, text] : files) {
     if (name == kGenerationConfig) {
       std::ranges::for_each(end_ids_of(text, "the tokenizer's " + name), add);
     }

@@ -7,11 +7,10 @@
 
 #include "host/plugin/tokenizer_proxy.hpp"
 
-#include <nlohmann/json_fwd.hpp>
-
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace tenon {
@@ -25,6 +24,10 @@ inline constexpr char kGenerationConfig[] = "generation_config.json";
 // Errors   as end_ids_of(); PluginError
 std::vector<int64_t> end_tokens(const TokenizerProxy& tokenizer,
                                 const std::string& chat_template = "");
+// The same, for a caller that has the tokenizer's files already.
+std::vector<int64_t> end_tokens(const TokenizerProxy& tokenizer,
+                                const std::string& chat_template,
+                                const std::vector<std::pair<std::string, std::string>>& files);
 
 // Returns `eos_token_id` of the text of a generation_config.json: none, one or several. `name` is
 // the file, for messages.
@@ -33,8 +36,8 @@ std::vector<int64_t> end_tokens(const TokenizerProxy& tokenizer,
 std::vector<int64_t> end_ids_of(const std::string& text, const std::string& name);
 
 // Returns the first special token that a chat template writes after an answer of the assistant:
-// `<|im_end|>`. Nothing if the template has none or fails, or if the tokenizer cannot tell special
-// tokens from text.
+// `<|im_end|>`. Nothing if the template has none or fails, or if the tokenizer cannot distinguish
+// special tokens from text.
 //
 // Errors   PluginError
 std::optional<int64_t> turn_end(const TokenizerProxy& tokenizer, const std::string& chat_template);

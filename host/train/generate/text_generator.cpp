@@ -58,7 +58,7 @@ at::Tensor with_penalty(const at::Tensor& logits, const std::set<int64_t>& ids, 
   if (penalty == 1) {
     return logits;
   }
-  at::Tensor changed = logits.to(at::kDouble).clone();
+  at::Tensor changed = logits.to(at::kDouble, /*non_blocking=*/false, /*copy=*/true);
   double* const data = changed.mutable_data_ptr<double>();
   for (const int64_t id : ids) {
     if (id < changed.numel()) {

@@ -10,6 +10,7 @@
 #include "host/io/content_hash.hpp"
 #include "host/log/log.hpp"
 #include "host/plugin/plugin_loader.hpp"
+#include "host/recipe/component_options.hpp"
 #include "host/recipe/plugin_difference.hpp"
 #include "host/train/resume/attempt_folder.hpp"
 #include "host/train/resume/checkpoint_storage.hpp"
@@ -46,18 +47,16 @@ std::string absolute_path(const std::string& path) {
 }
 
 // Of an evaluation, only what the model is made of must be that of the checkpoint.
-bool is_of_model(const RecipeChange& change) {
-  constexpr std::string_view kOfModel[] = {"/model", "/tables", "/optimizer", "/features"};
-  return std::ranges::any_of(kOfModel,
-                             [&](std::string_view key) { return change.pointer.starts_with(key); });
-}
+constexpr const char* kOfModel[] = {"/model", "/models", "/tables", "/optimizer", "/features"};
+
+constexpr const char* kEval[] = {"/data/eval"};
 
 // True if evaluations of the run are compared with earlier ones, on the same data.
 bool compares_evaluations(const Recipe& recipe) {
   return recipe.eval.keep_best.has_value() ||
          (recipe.checkpoint.has_value() && recipe.checkpoint->keep_best.has_value()) ||
          std::ranges::any_of(recipe.hooks, [](const ComponentUse& hook) {
-           return hook.type.ends_with("early_stop");
+           return named_metric(hook).has_value();
          });
 }
 
@@ -321,7 +320,9 @@ void RunCheckpoints::check_changes(const CheckpointReader& reader) {
   auto changes = recipe_changes({reader.recipe(), reader.index().num_ranks()},
                                 {frozen_recipe(recipe_), static_cast<int64_t>(world_.size())});
   if (request_.is_eval_only) {  // data, losses and metrics are those of now
-    std::erase_if(changes, [](const RecipeChange& change) { return !is_of_model(change); });
+    std::erase_if(changes, [](const RecipeChange& change) {
+      return !has_change_at(std::span(&change, 1), kOfModel);
+    });
   }
   refuse_changes(changes, reader.address());
   check_sources(reader, changes);
@@ -365,7 +366,6 @@ void RunCheckpoints::check_changes(const CheckpointReader& reader) {
 // Errors  data.changed
 void RunCheckpoints::check_sources(const CheckpointReader& reader,
                                    std::span<const RecipeChange> changes) const {
-  constexpr std::string_view kEval = "/data/eval";
   const auto& then = reader.index().metadata.sources;
   if (!sources_.has_value() || request_.is_eval_only) {
     return;
@@ -373,18 +373,16 @@ void RunCheckpoints::check_sources(const CheckpointReader& reader,
   if (!then.has_value()) {
     if (is_first()) {
       log_info(reader.address() +
-               " does not record the files of its data, so Tenon cannot tell whether they changed");
+               " does not record the files of its data, so Tenon cannot check whether they changed");
     }
     return;
   }
-  const bool is_other_eval_accepted = !compares_evaluations(recipe_) ||
-                                      std::ranges::any_of(changes, [&](const RecipeChange& change) {
-                                        return change.pointer.starts_with(kEval);
-                                      });
+  const bool is_other_eval_accepted =
+      !compares_evaluations(recipe_) || has_change_at(changes, kEval);
   std::vector<SourceChange> refused;
   std::vector<SourceChange> accepted;
   for (SourceChange& change : source_changes(*then, *sources_)) {
-    const bool is_accepted = is_other_eval_accepted && change.place.starts_with(kEval);
+    const bool is_accepted = is_other_eval_accepted && change.place.starts_with(kEval[0]);
     (is_accepted ? accepted : refused).push_back(std::move(change));
   }
   judge_changes(refused, reader.address(), recipe_.data.on_change, is_first());

@@ -8,6 +8,7 @@
 #include "host/error/error.hpp"
 #include "host/log/log.hpp"
 #include "host/model/joined_graph.hpp"
+#include "host/recipe/component_options.hpp"
 #include "host/tensor/philox.hpp"
 #include "host/text/counted.hpp"
 #include "host/text/formatted.hpp"
@@ -23,8 +24,6 @@
 #include "host/train/resume/exports.hpp"
 #include "host/train/run/token_limits.hpp"
 
-#include <nlohmann/json.hpp>
-
 #include <algorithm>
 #include <string_view>
 #include <utility>
@@ -34,11 +33,6 @@ namespace {
 
 std::string numbered(const char* role, size_t i) {
   return formatted("{}/{}", role, i);
-}
-
-bool names_metric(const ComponentUse& hook) {
-  const auto options = nlohmann::json::parse(hook.options, nullptr, /*allow_exceptions=*/false);
-  return options.is_object() && options.contains("metric");
 }
 
 [[noreturn]] void contradicts(const char* key, const std::string& why) {
@@ -122,7 +116,7 @@ void RunComponents::create_observers() {
     scheduler_.emplace(factory.create(*recipe_.lr_scheduler, "lr_scheduler"));
   }
   for (size_t i = 0; i < recipe_.hooks.size(); ++i) {
-    if (context_.request.is_eval_only && names_metric(recipe_.hooks[i])) {
+    if (context_.request.is_eval_only && named_metric(recipe_.hooks[i]).has_value()) {
       continue;  // it decides on training, by a metric that these data sets may not give
     }
     hooks_.emplace_back(factory.create(recipe_.hooks[i], numbered("hooks", i)));

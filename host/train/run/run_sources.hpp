@@ -23,9 +23,9 @@ struct ListedSource {
   std::vector<std::string> paths = {};  // of the local files to hash; "" for other files
 };
 
-// Lists the files of all components that tell: datasets of training and evaluation, tokenizers and
-// other components inside options, and models. Test sets are not listed, since they are read at the
-// end of the run only.
+// Lists the files of all components that list theirs: datasets of training and evaluation,
+// tokenizers and other components inside options, and models. Test sets are not listed, since they
+// are read at the end of the run only.
 //
 // Errors   errors of the components
 std::vector<ListedSource> list_sources(RunComponents& components, const ComponentFactory& factory);

@@ -2,6 +2,7 @@
 #include "host/train/run/size_warnings.hpp"
 
 #include "host/log/log.hpp"
+#include "host/recipe/component_options.hpp"
 #include "host/text/formatted.hpp"
 #include "host/train/run/run_components.hpp"
 #include "host/train/run/run_context.hpp"
@@ -42,10 +43,7 @@ void warn_of_sizes(const RunContext& context, RunComponents& components) {
   if (!recipe.lr_scheduler.has_value() || plan.total_steps == 0) {
     return;
   }
-  const auto options =
-      nlohmann::json::parse(recipe.lr_scheduler->options, nullptr, /*allow_exceptions=*/false);
-  const auto warmup =
-      options.is_object() ? options.value("warmup_steps", nlohmann::json()) : nlohmann::json();
+  const auto warmup = options_of(*recipe.lr_scheduler).value("warmup_steps", nlohmann::json());
   if (warmup.is_number_integer() &&
       warmup.get<int64_t>() > static_cast<int64_t>(plan.total_steps)) {
     log_warning(

@@ -6,6 +6,7 @@
 #include "host/data/packed_source.hpp"
 #include "host/error/error.hpp"
 #include "host/plugin/tokenizer_proxy.hpp"
+#include "host/recipe/component_options.hpp"
 #include "host/text/formatted.hpp"
 #include "host/train/components/recipe_tokenizer.hpp"
 
@@ -29,9 +30,9 @@ struct NamedLimit {
 };
 
 std::optional<NamedLimit> position_limit(const ComponentUse& model) {
-  const auto options = nlohmann::json::parse(model.options, nullptr, false);
+  const nlohmann::json options = options_of(model);
   for (const char* const name : {"max_position_embeddings", "n_positions", "n_ctx"}) {
-    const auto found = options.is_object() ? options.find(name) : options.end();
+    const auto found = options.find(name);
     if (found != options.end() && found->is_number_integer()) {
       return NamedLimit{name, found->get<int64_t>()};
     }
@@ -139,8 +140,7 @@ void check_token_limits(const Recipe& recipe,
   if (tokenizer == nullptr || !vocabulary.has_value()) {
     return;
   }
-  const ComponentInstance instance = factory.create(*tokenizer, "tokenizer");
-  if (TokenizerProxy(instance).info().vocab_size > *vocabulary) {
+  if (TokenizerProxy(factory.nested(*tokenizer)).info().vocab_size > *vocabulary) {
     check_ids(*vocabulary, source);
   }
 }

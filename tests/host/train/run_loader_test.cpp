@@ -43,6 +43,7 @@ struct LoaderRig {
                       .flow = *run.flow,
                       .optimizer = *run.optimizer,
                       .values = *run.values,
+                      .recipe = run.recipe,
                       .progress = run.progress,
                       .collective = run.alone});
   }

@@ -2,6 +2,7 @@
 #include "host/train/components/component_factory.hpp"
 
 #include <string>
+#include <vector>
 
 #include "tests/host/plugin/zoo_folder.hpp"
 #include "tests/support/catch.hpp"
@@ -61,6 +62,20 @@ TEST_CASE("a component inside the options of a metric is created with it", "[tra
       {.name = "m", .inputs = {}, .use = metric_with(byte_at("/metrics/0/options/words"))});
   ComponentFactory factory(registry, recipe, mesh);
   CHECK_NOTHROW(factory.create(recipe.metrics[0].use, "metrics/0"));
+}
+
+TEST_CASE("a component inside options is created once, also for the host itself", "[train]") {
+  PluginRegistry registry(all_plugins());
+  const tenon_mesh mesh = one_rank();
+  Recipe recipe;
+  recipe.metrics.push_back(
+      {.name = "m", .inputs = {}, .use = metric_with(byte_at("/metrics/0/options/words"))});
+  ComponentFactory factory(registry, recipe, mesh);
+  const ComponentInstance metric = factory.create(recipe.metrics[0].use, "metrics/0");
+  const ComponentUse& words = recipe.metrics[0].use.nested[0].use;
+  const ComponentInstance* const created = &factory.nested(words);
+  CHECK(factory.nested_instances() == std::vector<const ComponentInstance*>{created});
+  CHECK(&factory.nested(words) == created);
 }
 
 TEST_CASE("a reference leads to a component of any section", "[train]") {

@@ -38,6 +38,8 @@ TEST_CASE("a text ends at the tokenizer's eos and at the end of an answer", "[tr
   CHECK(end_tokens(turns.proxy, "{% for m in messages %}<u>{{ m.content }}</s>{% endfor %}") ==
         EndIds{kEos});
   CHECK(end_tokens(SpecialTokenizer("").proxy) == EndIds{kEos});
+  CHECK(end_tokens(turns.proxy, "", {{kGenerationConfig, R"({"eos_token_id": 256})"}}) ==
+        EndIds{kEos, kUser, kTurnEnd});
 }
 
 TEST_CASE("an answer may end only where another message follows", "[train]") {
