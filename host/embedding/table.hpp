@@ -93,8 +93,8 @@ class Table final : public Stateful {
   void renew(std::span<const int64_t> ids, std::span<const RowInfo> infos, std::span<int64_t> rows);
 
   // Prepares to take rows of a saved table, in or before step `step` + 1. An empty table continues
-  // the steps of the saved table, so that rows and waiting ids keep their ages. Returns what to add
-  // to the last steps of saved rows.
+  // the steps of the saved table, so that rows and waiting ids keep their ages. If the run is past
+  // these steps, only rows do. Returns what to add to the last steps of saved rows.
   int64_t continue_steps(const StateTree& tree, const std::string& prefix, int64_t step);
   // Takes saved ids that wait for admission, with their occurrences, unless they have a row here.
   // Errors  table.full, table.bad_state

@@ -286,13 +286,13 @@ int64_t Table::continue_steps(const StateTree& tree, const std::string& prefix, 
     return std::max(parts_->step, step + 1 + parts_->steps_before) - saved;
   }
   parts_->steps_before = std::max<int64_t>(0, saved - 1 - step);
-  parts_->step = saved;
+  parts_->step = step + 1 + parts_->steps_before;  // `saved`, if the run is not past it
   for (const auto& [name, at] :
        {std::pair{"sweep_at", &parts_->sweep_at}, {"excess_at", &parts_->excess_at}}) {
     const std::string path = state_path(prefix, name);
     *at = tree.find(path) != nullptr ? static_cast<uint64_t>(tree.get_int(path)) : 0;
   }
-  return 0;
+  return parts_->step - saved;
 }
 
 void Table::take_waiting(const StateTree& tree,

@@ -151,6 +151,33 @@ TEST_CASE("a new run that takes the rows of another evicts and admits like one r
   }
 }
 
+TEST_CASE("rows keep their age in an empty table of a run that is past their steps",
+          "[embedding]") {
+  TableSpec spec = saved_spec(2, TENON_F32);
+  spec.admit.count = 3;
+  spec.evict.unseen_steps = 8;
+  Table saved(spec);
+  fill_ids(saved, {1, 2});
+  saved.end_step(9);
+  const int64_t waiting = 5;
+  const int64_t once = 1;
+  int64_t row = kNoRow;
+  saved.find_or_insert({&waiting, 1}, {&once, 1}, {&row, 1});
+  REQUIRE(saved.num_waiting() == 1);
+  StateTree tree;
+  saved.snapshot(tree, "user");
+
+  Table table(spec);
+  CHECK(take_saved_rows(table, tree, "user", RowParts::kAll, 100, kAll) == 2);
+  const int64_t id = 1;
+  table.find({&id, 1}, {&row, 1});
+  REQUIRE(row != kNoRow);
+  CHECK(table.info(row).last_step == 98);  // three steps ago, as of step 101
+  table.end_step(101);
+  CHECK(table.num_rows() == 2);
+  CHECK(table.num_waiting() == 1);
+}
+
 TEST_CASE("rows go into a table of another dtype, rounded", "[embedding]") {
   Table saved(saved_spec(2, TENON_F32));
   fill_ids(saved, {1000});
