@@ -311,20 +311,13 @@ BlockTape ModelTrial::forward(uint32_t b,
   blocks_.forward(b, {.records = records, .is_recompute = call.is_recompute, .salt = b}, tape);
   store_.buffers() = buffers;
   blocks_.sums().clear();
-  for (const AuxLoss& aux : tape.aux) {
-    if (aux.balance.has_value()) {
-      blocks_.sums().add_loads(aux.block, *aux.balance, aux.count);
-    }
-  }
+  add_loads(blocks_.sums(), tape.aux);
   return tape;
 }
 
 double ModelTrial::value_of(const AuxLoss& aux) const {
-  const at::Tensor sum = aux.sum.detach().to(at::kDouble);
-  return aux.weight * (aux.balance.has_value()
-                           ? (blocks_.sums().factors(aux.block, *aux.balance) * sum).sum()
-                           : sum / aux.count.to(at::kDouble))
-                          .item<double>();
+  const auto [sum, count] = sum_and_count(blocks_.sums(), aux);
+  return aux.weight * (sum.item<double>() / count.item<double>());
 }
 
 BlockGradients ModelTrial::backward(uint32_t b,

@@ -107,16 +107,16 @@ std::vector<Batch> SourceReader::first_batches(int64_t samples, std::size_t most
       std::vector<int64_t> indices(
           static_cast<std::size_t>(std::clamp<int64_t>(size() - first, 0, samples)));
       std::iota(indices.begin(), indices.end(), first);
-      next.is_end = indices.empty();
-      if (!next.is_end) {
+      if (!indices.empty()) {
         next = read(indices);
       }
     } else {
       next = this->next(0, samples);
     }
-    if (next.batch.samples > 0) {
-      batches.push_back(std::move(next.batch));
+    if (next.batch.samples == 0) {
+      break;  // also of a stream that wrongly reports no end
     }
+    batches.push_back(std::move(next.batch));
     if (next.is_end) {
       break;
     }

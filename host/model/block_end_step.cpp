@@ -28,6 +28,14 @@ std::pair<at::Tensor, at::Tensor> sum_and_count(const StepSums& sums, const AuxL
   return {(factors * aux.sum.to(at::kDouble)).sum() * tokens, aux.count[-1].to(at::kDouble)};
 }
 
+void add_loads(StepSums& sums, const std::vector<AuxLoss>& losses) {
+  for (const AuxLoss& aux : losses) {
+    if (aux.balance.has_value()) {
+      sums.add_loads(aux.block, *aux.balance, aux.count);
+    }
+  }
+}
+
 void BlockRunner::end_step(ShardedParameters* flow) {
   if (sums_.is_empty()) {
     return;

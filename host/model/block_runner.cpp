@@ -415,8 +415,8 @@ std::vector<ValueGrad> BlockRunner::backward(uint32_t b,
              : backward_by_autograd(b, tape, grads, aux_scale);
 }
 
-at::Tensor BlockRunner::seed_of(uint32_t b, const AuxLoss& aux, const AuxScale& scale) const {
-  at::Tensor seed = aux.balance.has_value() ? aux.weight * sums_.factors(b, *aux.balance)
+at::Tensor BlockRunner::seed_of(const AuxLoss& aux, const AuxScale& scale) const {
+  at::Tensor seed = aux.balance.has_value() ? aux.weight * sums_.factors(aux.block, *aux.balance)
                                             : scale.factor * aux.weight / aux.count.to(at::kDouble);
   if (scale.loss_scale.defined()) {
     seed = seed * scale.loss_scale;
@@ -440,7 +440,7 @@ std::vector<ValueGrad> BlockRunner::backward_by_autograd(uint32_t b,
   for (const AuxLoss& aux : tape.aux) {
     if (aux.sum.requires_grad()) {
       outputs.push_back(aux.sum);
-      seeds.push_back(seed_of(b, aux, aux_scale));
+      seeds.push_back(seed_of(aux, aux_scale));
     }
   }
   tape.outputs.clear();

@@ -38,6 +38,8 @@ struct AuxLoss {
 // Returns sum and count of an auxiliary loss of a microbatch, for a mean over the step. The loads
 // of the step must be complete. Shapes: [] each
 std::pair<at::Tensor, at::Tensor> sum_and_count(const StepSums& sums, const AuxLoss& aux);
+// Adds the loads of the balance losses of a microbatch to the sums.
+void add_loads(StepSums& sums, const std::vector<AuxLoss>& losses);
 
 // Data that a block's forward stores for its backward.
 struct BlockTape {
@@ -152,7 +154,7 @@ class BlockRunner {
   void lend_buffers(uint32_t b, bool is_recompute, BlockTape& tape);
   void take_buffers(uint32_t b, const std::vector<at::Tensor>& next);
   void check_buffer(uint32_t b, size_t i, const at::Tensor& next) const;
-  at::Tensor seed_of(uint32_t b, const AuxLoss& aux, const AuxScale& scale) const;
+  at::Tensor seed_of(const AuxLoss& aux, const AuxScale& scale) const;
   void check_grad(uint32_t b,
                   const at::Tensor& grad,
                   at::IntArrayRef shape,

@@ -8,7 +8,6 @@
 #include "host/model/activation_store.hpp"
 #include "host/model/joined_graph.hpp"
 #include "host/model/leaf.hpp"
-#include "host/model/row_source.hpp"
 #include "host/model/sharded_parameters.hpp"
 #include "host/model/value_lifetimes.hpp"
 #include "host/tensor/field_match.hpp"
@@ -251,45 +250,21 @@ void ModelRunner::replay(const Batch& batch,
   clear();
 }
 
-// The collectives of a replay, without its blocks.
-void ModelRunner::replay_idle(const CallPlace& place) {
-  clear();
-  place_ = place;
-  if (rows_ != nullptr) {
-    rows_->begin(nullptr, place, RowSource::Lookup::kReplay);
-  }
-  if (flow_ != nullptr) {
-    flow_->begin_forward(false);
-  }
-  for (const auto b : c10::irange(static_cast<uint32_t>(graph_.blocks.size()))) {
-    read_rows(b);
-    const FlowPass pass(flow_, b);
-  }
-  clear();
-}
-
 void ModelRunner::count_loads(const Batch& batch, const CallPlace& place) {
   if (batch.samples == 0) {
-    replay_idle(place);
+    run_idle(place, RowSource::Lookup::kReplay, Extent::kWhole);
+    clear();
     return;
   }
   const at::AutoGradMode no_grad(false);
   replay(batch, place, [this](uint32_t b) {
-    for (const AuxLoss& aux : tapes_[b].aux) {
-      if (aux.balance.has_value()) {
-        sums().add_loads(b, *aux.balance, aux.count);
-      }
-    }
+    tenon::add_loads(sums(), tapes_[b].aux);
     return b >= sums().last_balanced_block();
   });
 }
 
 void ModelRunner::add_loads() {
-  for (const AuxLoss& aux : aux_losses_) {
-    if (aux.balance.has_value()) {
-      sums().add_loads(aux.block, *aux.balance, aux.count);
-    }
-  }
+  tenon::add_loads(sums(), aux_losses_);
 }
 
 void ModelRunner::forward(const Batch& batch, const CallPlace& place, Extent extent) {
@@ -356,15 +331,15 @@ void ModelRunner::keep_outputs(uint32_t b) {
   }
 }
 
-void ModelRunner::forward_idle(const CallPlace& place, Extent extent) {
+// The collectives of a pass, without its blocks.
+void ModelRunner::run_idle(const CallPlace& place, RowSource::Lookup lookup, Extent extent) {
   clear();
   place_ = place;
   if (rows_ != nullptr) {
-    rows_->begin(
-        nullptr, place, place.is_train ? RowSource::Lookup::kTrain : RowSource::Lookup::kEvaluate);
+    rows_->begin(nullptr, place, lookup);
   }
   if (flow_ != nullptr) {
-    flow_->begin_forward(place.is_train);
+    flow_->begin_forward(lookup == RowSource::Lookup::kTrain);
   }
   for (const auto b : c10::irange(static_cast<uint32_t>(graph_.blocks.size()))) {
     if (!is_left_out(b, extent)) {
@@ -372,6 +347,11 @@ void ModelRunner::forward_idle(const CallPlace& place, Extent extent) {
       const FlowPass pass(flow_, b);
     }
   }
+}
+
+void ModelRunner::forward_idle(const CallPlace& place, Extent extent) {
+  run_idle(
+      place, place.is_train ? RowSource::Lookup::kTrain : RowSource::Lookup::kEvaluate, extent);
   if (extent == Extent::kAllButTail) {
     enter_tails();
   }

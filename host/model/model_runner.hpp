@@ -12,6 +12,7 @@
 #pragma once
 
 #include "host/model/block_runner.hpp"
+#include "host/model/row_source.hpp"
 
 #include <functional>
 #include <memory>
@@ -23,7 +24,6 @@ namespace tenon {
 
 class ActivationStore;
 class ShardedParameters;
-class RowSource;
 
 // Checks that a dataset's fields match the model's inputs in name, dtype and axes. The dataset may
 // lack optional inputs.
@@ -137,7 +137,7 @@ class ModelRunner {
 
  private:
   void begin(const Batch& batch, const CallPlace& place);
-  void replay_idle(const CallPlace& place);
+  void run_idle(const CallPlace& place, RowSource::Lookup lookup, Extent extent);
   void read_rows(uint32_t b);
   void hand_back_rows(uint32_t b);
   bool is_left_out(uint32_t b, Extent extent) const {

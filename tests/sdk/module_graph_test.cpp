@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Models of the C++ wrapper by themselves: what they declare to a builder that is a table of
-// functions. The other tests of models go through the host.
+// functions, and the slots that they fill. The other tests of models go through the host.
 #include <tenon/torch/module.hpp>
 
 #include <ATen/ATen.h>
@@ -25,6 +25,23 @@ struct tenon_status {
 namespace tenon {
 namespace {
 
+int num_handles = 0;  // alive
+bool refuses_handles = false;
+
+tenon_status* retain(const tenon_host*, const tenon_tensor* tensor, tenon_tensor** out) {
+  if (refuses_handles) {
+    return new tenon_status{TENON_OUT_OF_MEMORY, "no more handles"};
+  }
+  ++num_handles;
+  *out = reinterpret_cast<tenon_tensor*>(new at::Tensor(unwrap(tensor)));
+  return nullptr;
+}
+
+void release(tenon_tensor* tensor) {
+  num_handles -= tensor != nullptr ? 1 : 0;
+  delete reinterpret_cast<at::Tensor*>(tensor);
+}
+
 const void* get_interface(const tenon_host*, const char* id) {
   static const tenon_status_api statuses{
       sizeof(tenon_status_api),
@@ -37,6 +54,18 @@ const void* get_interface(const tenon_host*, const char* id) {
       [](const tenon_status* status) { return status->message.c_str(); },
       [](const tenon_status*) { return ""; },
       [](const tenon_status*) { return int32_t{0}; }};
+  static const tenon_tensor_api tensors{sizeof(tenon_tensor_api),
+                                        nullptr,
+                                        nullptr,
+                                        nullptr,
+                                        retain,
+                                        release,
+                                        nullptr,
+                                        nullptr,
+                                        nullptr};
+  if (id == std::string(TENON_TENSOR_ID)) {
+    return &tensors;
+  }
   return id == std::string(TENON_STATUS_ID) ? &statuses : nullptr;
 }
 
@@ -304,6 +333,33 @@ TEST_CASE("small tensors and tensors of a named device keep their values", "[sdk
   CHECK(named.sum().item<float>() == 1024 * 256);
   CHECK(like.is_meta());
   CHECK(at::ones({1024, 256}).is_cpu());
+}
+
+TEST_CASE("a slot is empty if its next tensor gets no handle", "[sdk]") {
+  const Host host(&fake_host);
+  tenon_exec context{};
+  context.mode = TENON_MODE_TRAIN;
+  const Exec exec(host, &context);
+  const at::Tensor value = at::ones({2});
+  tenon_tensor* slot = nullptr;
+  tenon_forward_args forward{};
+  forward.next_buffers_own = &slot;
+  forward.num_buffers = 1;
+  tenon_end_step_args end{};
+  end.next_buffers_own = &slot;
+  end.num_buffers = 1;
+  const std::vector<std::function<void()>> setters = {
+      [&] { BlockCall(exec, forward).set_next_buffer(0, value); },
+      [&] { EndStepCall(exec, end).set_next_buffer(0, value); }};
+  for (const std::function<void()>& set : setters) {
+    set();
+    REQUIRE(slot != nullptr);
+    refuses_handles = true;
+    CHECK_THROWS_AS(set(), Error);
+    refuses_handles = false;
+    REQUIRE(slot == nullptr);
+    CHECK(num_handles == 0);
+  }
 }
 
 }  // namespace tenon

@@ -6,6 +6,7 @@
 #ifndef TENON_CPP_SOURCE_FILES_HPP
 #define TENON_CPP_SOURCE_FILES_HPP
 
+#include <tenon/cpp/component.hpp>
 #include <tenon/cpp/guard.hpp>
 #include <tenon/cpp/namespace.hpp>
 #include <tenon/cpp/services.hpp>
@@ -73,12 +74,11 @@ class SourceFiles {
 template <class T>
 struct SourceFilesCalls {
   static tenon_status* list(void* self, const tenon_source_files_args* args) noexcept {
-    auto* const kind = static_cast<typename T::Kind*>(self);
-    return guard(kind == nullptr ? PluginHost::get() : kind->host().get(), [&] {
-      TENON_CHECK(kind != nullptr, "self is null");
+    using Kind = typename T::Kind;
+    return call_on<Kind>(self, [&](Kind& kind) {
       TENON_CHECK(args != nullptr && args->sink != nullptr, "an argument of list_sources is null");
-      SourceFileList files(kind->host(), *args);
-      static_cast<T*>(kind)->list_files(args->window, files);
+      SourceFileList files(kind.host(), *args);
+      static_cast<T&>(kind).list_files(args->window, files);
     });
   }
   /* Returns the table if `id` is TENON_SOURCE_FILES_ID, otherwise null. */

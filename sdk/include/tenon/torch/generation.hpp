@@ -65,9 +65,7 @@ class GenerationCall {
   /* Replaces cache i. Without this call, the host keeps the cache, with what was written. */
   void set_cache(size_t i, const at::Tensor& value) const {
     TENON_CHECK(i < args_->num_caches, "the block has ", args_->num_caches, " caches");
-    exec_->host().tensors().release(args_->next_caches_own[i]);
-    args_->next_caches_own[i] = nullptr;
-    args_->next_caches_own[i] = wrap(exec_->host(), value);
+    replace_own(exec_->host(), args_->next_caches_own[i], value);
   }
 
  private:

@@ -32,6 +32,16 @@
 
 TENON_NAMESPACE_BEGIN
 
+/* Replaces the handle in a slot for a result. If the new handle cannot be created, the slot is
+ * empty.
+ *
+ * Errors   those of the host
+ * Owner    the slot, of its handle */
+inline void replace_own(const Host& host, tenon_tensor*& slot_own, const at::Tensor& value) {
+  host.tensors().release(std::exchange(slot_own, nullptr));
+  slot_own = wrap(host, value);
+}
+
 /* One forward of a block.
  *
  * Errors   TENON_INVALID for an index out of range
@@ -63,8 +73,7 @@ class BlockCall {
   void set_next_buffer(size_t i, const at::Tensor& value) const {
     TENON_CHECK(i < args_->num_buffers, "the block has ", args_->num_buffers, " buffers");
     if (exec_->is_train() && !exec_->is_recompute() && args_->next_buffers_own != nullptr) {
-      exec_->host().tensors().release(args_->next_buffers_own[i]);
-      args_->next_buffers_own[i] = wrap(exec_->host(), value);
+      replace_own(exec_->host(), args_->next_buffers_own[i], value);
     }
   }
   /* Adds an auxiliary loss: weight * sum / count, where `sum` has a gradient. Call it in every
@@ -145,22 +154,16 @@ class BlockGradients {
    * means that there is none. */
   void set_grad_input(size_t i, const at::Tensor& grad) const {
     if (wants_grad_input(i)) {
-      set(args_->grad_inputs_own, i, grad);
+      replace_own(exec_->host(), args_->grad_inputs_own[i], grad);
     }
   }
   void set_grad_parameter(size_t i, const at::Tensor& grad) const {
     if (wants_grad_parameter(i)) {
-      set(args_->grad_parameters_own, i, grad);
+      replace_own(exec_->host(), args_->grad_parameters_own[i], grad);
     }
   }
 
  private:
-  void set(tenon_tensor** handles, size_t i, const at::Tensor& grad) const {
-    exec_->host().tensors().release(handles[i]);
-    handles[i] = nullptr;
-    handles[i] = wrap(exec_->host(), grad);
-  }
-
   const Exec* exec_;
   const tenon_backward_args* args_;
 };
@@ -183,8 +186,7 @@ class EndStepCall {
   /* Sets the value of a TENON_BUFFER_STATE buffer after the step. */
   void set_next_buffer(size_t i, const at::Tensor& value) const {
     TENON_CHECK(i < args_->num_buffers, "the block has ", args_->num_buffers, " buffers");
-    exec_->host().tensors().release(args_->next_buffers_own[i]);
-    args_->next_buffers_own[i] = wrap(exec_->host(), value);
+    replace_own(exec_->host(), args_->next_buffers_own[i], value);
   }
 
  private:

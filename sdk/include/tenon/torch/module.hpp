@@ -213,7 +213,6 @@ class ModuleModel : public Model {
     return sums_.is_empty() ? nullptr : StepSumsCalls<ModuleModel>::find(id);
   }
   const StepSumsInfo& step_sums() const { return sums_; }
-  void on_end_step(const Exec& /*exec*/, tenon_end_step_args& /*args*/) {}
 
   void on_materialize(const Exec& exec, const tenon_materialize_args& args) final {
     call_torch([&] {
