@@ -78,6 +78,7 @@ void write_name(int fd, const std::string& name) {
 
 // Earlier releases lock the file with flock(), which the lock of this release does not see. Their
 // run counts if its process still exists here; strangers who lock a readable leftover do not count.
+// Nor do processes of other users (EPERM): a stranger may have the id of a process that ended.
 bool is_held_by_earlier_release(int fd, const std::string& holder) {
   if (::flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) {
     return false;

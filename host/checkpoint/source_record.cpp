@@ -41,26 +41,23 @@ std::size_t common_folder(const std::vector<RecordedFile>& files) {
   return slash == std::string_view::npos ? 0 : slash + 1;
 }
 
+std::string_view form_of(std::string_view hash) {
+  return hash.substr(0, std::min(hash.find(':'), hash.size()));
+}
+
 // One entry for several consecutive files. Unknown sizes and hashes stay unknown.
 RecordedFile combined(const std::vector<RecordedFile>& files, std::size_t begin, std::size_t end) {
   RecordedFile all{.name = files[begin].name + " ... " + files[end - 1].name, .bytes = 0};
   std::string text;
-  std::string form = formatted("{} files, ", end - begin);
   for (std::size_t i = begin; i < end; ++i) {
     const RecordedFile& file = files[i];
     text += formatted("{} {}\n", file.bytes, file.hash);
-    if (i == begin) {
-      form += file.hash.substr(0, file.hash.find(':'));
-    }
     all.bytes = file.bytes < 0 || all.bytes < 0 ? -1 : all.bytes + file.bytes;
     all.name_counts = all.name_counts || file.name_counts;
   }
-  all.hash = form + ":" + xxh128_text(text);
+  all.hash =
+      formatted("{} files, {}:{}", end - begin, form_of(files[begin].hash), xxh128_text(text));
   return all;
-}
-
-std::string_view form_of(std::string_view hash) {
-  return hash.substr(0, std::min(hash.find(':'), hash.size()));
 }
 
 bool has_other_content(const RecordedFile& then, const RecordedFile& now) {

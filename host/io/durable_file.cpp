@@ -202,25 +202,24 @@ void publish_file(const std::string& from, const std::string& to) {
 }
 
 bool make_folders(const std::string& path) {
-  // At most once for the folder around it: in a folder that was removed, nothing can be created,
+  const std::string parent = folder_of(path);
+  const auto try_make = [&path] { return ::mkdir(path.c_str(), 0777) == 0 ? 0 : errno; };
+  int error = try_make();
+  // Makes the folder around it at most once: in a folder that was removed, nothing can be created,
   // although "." exists.
-  bool has_made_parent = false;
-  while (::mkdir(path.c_str(), 0777) != 0) {
-    const int error = errno;
-    const std::string parent = folder_of(path);
-    if (error == ENOENT && parent != path && parent != "." && !has_made_parent) {
-      has_made_parent = true;
-      make_folders(parent);
-      continue;
-    }
-    std::error_code failed;
-    if (error != EEXIST || !fs::is_directory(path, failed)) {
-      throw_disk_error("create the folder", path, error);
-    }
-    return false;
+  if (error == ENOENT && parent != path && parent != ".") {
+    make_folders(parent);
+    error = try_make();
   }
-  sync_folder(folder_of(path));
-  return true;
+  if (error == 0) {
+    sync_folder(parent);
+    return true;
+  }
+  std::error_code failed;
+  if (error != EEXIST || !fs::is_directory(path, failed)) {
+    throw_disk_error("create the folder", path, error);
+  }
+  return false;
 }
 
 void sync_name(const std::string& path) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Hashes that tell whether files have changed, in a bounded time: small files are read whole, of
+// Hashes that show whether files have changed, in a bounded time: small files are read whole, of
 // large files only the head, the tail, and blocks in between. A change outside these blocks that
 // keeps the size is not found. Not against intent, for which content_hash() exists.
 // Threads: any. One call reads several files at once.

@@ -45,7 +45,7 @@ class SharedFailure final : public Error {
 void together(Collective& collective, std::string_view what, const std::function<void()>& body);
 
 // Like together(), for a body that may take longer on one rank than the time limit of collectives:
-// until all ranks are done, they tell each other that they still work. `body` must not use
+// until all ranks are done, they report to each other that they still work. `body` must not use
 // `collective`, which another thread uses meanwhile.
 void together_for_long(Collective& collective,
                        std::string_view what,

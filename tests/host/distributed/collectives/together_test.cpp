@@ -94,7 +94,7 @@ TEST_CASE("an error of rank 0 is told as it is, and one rank alone has its own",
   CHECK_FALSE(is_shared);
 }
 
-TEST_CASE("ranks that are done tell each other so while one still works", "[distributed]") {
+TEST_CASE("ranks that are done report so while one still works", "[distributed]") {
   std::vector<std::string> heard(3);
   std::atomic<int> num_signs = 0;
   run_ranks(3, [&](ThreadCollective& control, ThreadGroup&) {
