@@ -40,12 +40,15 @@ struct DataSourceInfo {
   bool has_lengths = false;
 };
 
+class DataSource;
+
 // Lengths of all samples of a window.
 struct LengthSummary {
-  int64_t longest = 0;       // tokens of the longest sample; 0 without samples
-  int64_t sample = 0;        // its index in `source`
-  std::string source;        // the dataset that has it, for messages
-  uint64_t fingerprint = 0;  // equal lengths in equal order have equal fingerprints
+  int64_t longest = 0;            // tokens of the longest sample; 0 without samples
+  int64_t sample = 0;             // its index in `source`
+  std::string source;             // the dataset that has it, for messages
+  DataSource* dataset = nullptr;  // this dataset, which knows the sample's place
+  uint64_t fingerprint = 0;       // equal lengths in equal order have equal fingerprints
 };
 
 // One of the sources that a mix reads.
@@ -136,9 +139,23 @@ class DataSource {
   //
   // Threads  [worker]
   virtual std::size_t part_of(int64_t /*index*/) const { return 0; }
+  // Map style: returns the place of a sample in the user's data, for messages, such as
+  // "chats.jsonl, line 5"; "" if it is unknown.
+  //
+  // Threads  [main]
+  virtual std::string place_of(const Window* /*window*/, int64_t /*index*/) { return ""; }
   // Returns this source if its fields are those of rows, into which loaders pack its samples;
   // otherwise null.
   virtual PackedSource* packed() { return nullptr; }
 };
+
+// Returns the place of a sample for the end of a message, " (chats.jsonl, line 5)"; "" if it is
+// unknown.
+//
+// Threads  [main]
+inline std::string place_note(DataSource& source, const Window* window, int64_t index) {
+  const std::string place = source.place_of(window, index);
+  return place.empty() ? "" : " (" + place + ")";
+}
 
 }  // namespace tenon

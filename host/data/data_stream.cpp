@@ -402,12 +402,14 @@ void DataStream::skip_late(const Window& window, const std::string& last) {
 void DataStream::skip_late_windows() {
   std::vector<Window> windows;
   size_t end = 0;  // after the last window that was read
-  while (std::optional<Window> window = source_.next_window()) {
-    if (window->is_pending()) {
+  std::set<uint64_t> left = seen_;
+  while (!left.empty()) {
+    std::optional<Window> window = source_.next_window();
+    if (!window || window->is_pending()) {
       break;
     }
     windows.push_back(std::move(*window));
-    end = seen_.contains(windows.back().id()) ? windows.size() : end;
+    end = left.erase(windows.back().id()) > 0 ? windows.size() : end;
   }
   for (size_t i = 0; i < end; ++i) {
     skip_late(windows[i], windows[end - 1].label());

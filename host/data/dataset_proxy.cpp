@@ -2,6 +2,10 @@
 
 #include "host/data/dataset_proxy.hpp"
 
+#include <tenon/draft/sample_places.h>
+
+#include "host/error/error.hpp"
+#include "host/log/log.hpp"
 #include "host/plugin/interface_table.hpp"
 #include "host/plugin/port_spec.hpp"
 #include "host/plugin/stateful_proxy.hpp"
@@ -13,6 +17,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -195,7 +200,29 @@ void DatasetProxy::lengths(const Window* window,
 }
 
 LengthSummary DatasetProxy::length_summary(const Window* window) {
-  return lengths_of(window).summary();
+  LengthSummary summary = lengths_of(window).summary();
+  summary.dataset = this;
+  return summary;
+}
+
+std::string DatasetProxy::place_of(const Window* window, int64_t index) {
+  const auto* const table =
+      static_cast<const tenon_sample_places*>(instance_.extension(TENON_SAMPLE_PLACES_ID));
+  if (table == nullptr) {
+    return "";
+  }
+  TENON_REQUIRE(
+      tenon_sample_places, table, find_place, TENON_SAMPLE_PLACES_ID, instance_.identity());
+  const char* place = nullptr;
+  try {
+    instance_.call("find_place", [&] {
+      return table->find_place(instance_.self(), abi_of(window), index, &place);
+    });
+  } catch (const Error& error) {
+    log_debug(formatted("{}: sample {} has no place: {}", name_, index, error.what()));
+    return "";
+  }
+  return place != nullptr ? place : "";
 }
 
 SourceReport DatasetProxy::report() {

@@ -53,6 +53,8 @@ class DatasetProxy final : public DataSource {
                std::span<const int64_t> indices,
                std::span<int32_t> out) override;
   LengthSummary length_summary(const Window* window) override;
+  // Returns "" also if the dataset cannot find the place.
+  std::string place_of(const Window* window, int64_t index) override;
 
  private:
   const LengthTable& lengths_of(const Window* window);

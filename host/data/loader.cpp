@@ -90,7 +90,7 @@ void Loader::plan_rows(PackedSource& source,
   const LengthSummary lengths = source.length_summary(at);
   lengths_fingerprint_ = lengths.fingerprint;
   if (source.options().over_long == OverLong::kError) {
-    check_longest(lengths, source.options());
+    check_longest(lengths, at, source.options());
   }
   groups_.emplace(source, at, order, source.options(), rows);
   auto plan = std::make_unique<PackPlan>(source,

@@ -295,6 +295,12 @@ std::size_t MixSource::part_of(int64_t index) const {
   return order_->at(epoch_, index).source;
 }
 
+std::string MixSource::place_of(const Window*, int64_t index) {
+  const MixOrder::Sample sample = order_->at(epoch_, index);
+  const SampleOrder order = order_of(sample.source, sample.pass);
+  return parts_[sample.source].source->place_of(nullptr, order.index(sample.position));
+}
+
 BatchPart MixSource::read_indices(std::size_t part, const std::vector<int64_t>& indices) {
   DataSource& source = *parts_[part].source;
   BatchBuilder builder(source, static_cast<int64_t>(indices.size()));

@@ -74,6 +74,7 @@ class MixSource final : public DataSource {
                std::span<int32_t> out) override;
   LengthSummary length_summary(const Window* window) override;
   std::size_t part_of(int64_t index) const override;
+  std::string place_of(const Window* window, int64_t index) override;
 
  private:
   // Samples of each source, and their places among the indices of the mix.

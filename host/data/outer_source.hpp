@@ -44,6 +44,9 @@ class OuterSource : public DataSource {
     return source_.length_summary(window);
   }
   std::size_t part_of(int64_t index) const override { return source_.part_of(index); }
+  std::string place_of(const Window* window, int64_t index) override {
+    return source_.place_of(window, index);
+  }
 
  protected:
   // `source` is borrowed. A subclass replaces info_.schema.

@@ -91,6 +91,7 @@ std::vector<PackPiece> PackGroups::pieces_of(int64_t number, PackCounts& dropped
       switch (options_.over_long) {
         case OverLong::kError:
           check_longest({.longest = whole, .sample = samples[i], .source = source_.name()},
+                        window_,
                         options_);
           break;
         case OverLong::kDrop:
@@ -132,16 +133,19 @@ std::vector<int64_t> PackGroups::part_samples(const PackPosition& position) cons
   return samples;
 }
 
-void check_longest(const LengthSummary& lengths, const PackOptions& options) {
+void check_longest(const LengthSummary& lengths, const Window* window, const PackOptions& options) {
   if (lengths.longest > options.length) {
-    throw Error("data.too_long",
-                formatted("{}: sample {} has {} tokens, but the rows of packing have {}; set "
-                          "\"over_long\" of packing to \"drop\", \"cut\" or \"split\", or use "
-                          "longer rows",
-                          lengths.source,
-                          lengths.sample,
-                          lengths.longest,
-                          options.length));
+    throw Error(
+        "data.too_long",
+        formatted(
+            "{}: sample {} (counted from 0){} has {} tokens, but the rows of packing have {}; set "
+            "\"over_long\" of packing to \"drop\", \"cut\" or \"split\", or use "
+            "longer rows",
+            lengths.source,
+            lengths.sample,
+            lengths.dataset != nullptr ? place_note(*lengths.dataset, window, lengths.sample) : "",
+            lengths.longest,
+            options.length));
   }
 }
 

@@ -60,7 +60,8 @@ class PackGroups {
   RowOrder rows_;
 };
 
-// Throws data.too_long for the longest sample of a window, if it is longer than a row.
-void check_longest(const LengthSummary& lengths, const PackOptions& options);
+// Throws data.too_long for the longest sample of a window, if it is longer than a row. `window` is
+// null without windows.
+void check_longest(const LengthSummary& lengths, const Window* window, const PackOptions& options);
 
 }  // namespace tenon

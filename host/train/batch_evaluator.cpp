@@ -162,7 +162,9 @@ Error BatchEvaluator::in_context(const Error& error, const Place& place) {
   }
   where += formatted(", batch {}", place.number + 1);
   if (const std::optional<int64_t> sample = failing_sample(place)) {
-    where += formatted(", sample {} (counted from 0)", *sample);
+    const std::optional<Window> window = place.data.window();
+    where += formatted(", sample {} (counted from 0)", *sample) +
+             place_note(place.data.source(), window ? &*window : nullptr, *sample);
   }
   return error.with_context("evaluation on " + where);
 }

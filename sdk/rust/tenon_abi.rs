@@ -503,6 +503,8 @@ pub const TENON_PARAMETER_AVERAGE_ID: &CStr = text(b"tenon.parameter_average/1\0
 
 pub const TENON_PARAMETRIZATION_ID: &CStr = text(b"tenon.parametrization/1\0");
 
+pub const TENON_SAMPLE_PLACES_ID: &CStr = text(b"tenon.sample_places/1\0");
+
 // Flags of a source file.
 /// The name is part of the data, as in "day=2026-11-20/part-0.parquet". A name that differs below
 /// the common folder of all files is then a change.
@@ -3866,6 +3868,28 @@ pub struct tenon_parametrization {
 layout!(tenon_parametrization, 56:
     struct_size 0 8, describe 8 8, start 16 8, effective 24 8, backward 32 8, after_update 40 8,
     product 48 8);
+
+/// Extension TENON_SAMPLE_PLACES_ID.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct tenon_sample_places {
+    pub struct_size: usize,
+    /// Sets *out_ref to the place of a sample: the file, and what users find the sample by, such as a
+    /// line or a row. It may read files. `window` is null for a dataset without windows.
+    ///
+    /// Errors   TENON_INVALID for an index outside of [0, size); after any error, the host's message
+    ///          has the number of the sample only
+    /// Threads  [main], also while reads are running
+    /// Owner    *out_ref lives until the next call on this instance
+    /// Since    0.5
+    pub find_place: Option<unsafe extern "C" fn(
+        this: *mut c_void,
+        window: *const tenon_window,
+        index: i64,
+        out_ref: *mut *const c_char,
+    ) -> *mut tenon_status>,
+}
+layout!(tenon_sample_places, 16: struct_size 0 8, find_place 8 8);
 
 /// A file that a component reads. All pointers are borrowed until the sink returns.
 #[repr(C)]

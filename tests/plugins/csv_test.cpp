@@ -73,6 +73,8 @@ TEST_CASE("files of csv fit a pattern, follow each other, or are windows", "[plu
     const tenon::Batch batch = read_csv(csv, {2, 1, 0});
     const auto* const a = batch.find("a")->const_data_ptr<float>();
     CHECK(std::vector<float>(a, a + 3) == std::vector<float>{30, 20, 10});
+    CHECK(csv.place_of(nullptr, 1) == (folder.path() / "1.csv").string() + ", line 3");
+    CHECK(csv.place_of(nullptr, 2) == (folder.path() / "2.csv").string() + ", line 2");
     CHECK_THAT(tenon::error_of([&] { read_csv(csv, {3}); }),
                tenon::contains_text("row 3 is out of range [0, 3)"));
   }
@@ -89,6 +91,8 @@ TEST_CASE("files of csv fit a pattern, follow each other, or are windows", "[plu
     CHECK(second->id() != first->id());
     CHECK(read_csv(csv, {0}, &*second).find("a")->const_data_ptr<float>()[0] == 30);
     CHECK_FALSE(csv.next_window());
+    CHECK(csv.place_of(&*first, 1) == (folder.path() / "1.csv").string() + ", line 3");
+    CHECK(csv.place_of(&*second, 0) == (folder.path() / "2.csv").string() + ", line 2");
   }
 }
 

@@ -83,6 +83,23 @@ TEST_CASE("a paragraph has the lines between empty ones", "[plugins]") {
   CHECK(inputs_of(lines, 1) == "three|\n");
 }
 
+TEST_CASE("the place of a sample is the line on which it begins", "[plugins]") {
+  const tenon::ScratchFolder folder;
+  const std::string file = folder.write("a.txt", "\none\ntwo\r\n\n\nthree\nx\n").string();
+  const auto places = [&](const std::string& unit) {
+    LinesSource lines = open_lines(file, {{"unit", unit}});
+    std::vector<std::string> all;
+    for (int64_t i = 0; i < lines.size(); ++i) {
+      all.push_back(lines.source.place_of(nullptr, i));
+    }
+    CHECK(lines.source.place_of(nullptr, lines.size()).empty());
+    return all;
+  };
+  const auto at = [&](int line) { return file + ", line " + std::to_string(line); };
+  CHECK(places("line") == std::vector<std::string>{at(2), at(3), at(6), at(7)});
+  CHECK(places("paragraph") == std::vector<std::string>{at(2), at(6)});
+}
+
 TEST_CASE("lines of a batch are padded, and their lengths are set", "[plugins]") {
   const tenon::ScratchFolder folder;
   LinesSource lines = open_lines(folder.write("a.txt", "abc\na\nabcdef\n").string());

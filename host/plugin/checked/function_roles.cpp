@@ -59,6 +59,7 @@ constexpr auto kFunctionRoles = std::to_array<FunctionRole>({
     {"tenon_parametrization", "parametrization", "after_update", Role::kStep, true},
     {"tenon_parametrization", "parametrization", "product", Role::kStep, true},
     {"tenon_parameter_average", "hook", "update", Role::kStep, true},
+    {"tenon_sample_places", "dataset", "find_place", Role::kMain},
     {"tenon_source_files", "", "list_sources", Role::kMain},
     {"tenon_sparse_optimizer", "sparse_optimizer", "describe", Role::kMain},
     {"tenon_sparse_optimizer", "sparse_optimizer", "update", Role::kWorker, true},

@@ -69,15 +69,19 @@ void check_lengths(const ComponentUse& model, DataSource& source) {
     lengths.longest = std::min(lengths.longest, source.packed()->options().length);
   }
   if (lengths.longest > limit->value) {
-    throw Error("data.beyond_model",
-                formatted("{}: sample {} has {} positions, but the model takes {} (`{}`); set "
-                          "`max_length` of the dataset to at most {}",
-                          lengths.source.empty() ? source.name() : lengths.source,
-                          lengths.sample + 1,
-                          lengths.longest,
-                          limit->value,
-                          limit->name,
-                          limit->value + 1));
+    throw Error(
+        "data.beyond_model",
+        formatted(
+            "{}: sample {} (counted from 0){} has {} positions, but the model takes {} (`{}`); set "
+            "`max_length` of the dataset to at most {}",
+            lengths.source.empty() ? source.name() : lengths.source,
+            lengths.sample,
+            place_note(
+                lengths.dataset != nullptr ? *lengths.dataset : source, nullptr, lengths.sample),
+            lengths.longest,
+            limit->value,
+            limit->name,
+            limit->value + 1));
   }
 }
 
@@ -108,11 +112,13 @@ void check_ids(int64_t vocabulary, DataSource& source) {
         const auto id = token_beyond(batch.find(name), static_cast<int64_t>(i), vocabulary);
         if (id.has_value()) {
           throw Error("data.beyond_model",
-                      formatted("{}: sample {} has the token {} in {}, but the vocabulary of the "
+                      formatted("{}: sample {} (counted from 0){} has the token {} in {}, but the "
+                                "vocabulary of the "
                                 "model has {} tokens; use the tokenizer of the model, or raise its "
                                 "vocab_size and add rows by \"resize\" of its load",
                                 source.name(),
-                                indices[i] + 1,
+                                indices[i],
+                                place_note(source, nullptr, indices[i]),
                                 *id,
                                 name,
                                 vocabulary));

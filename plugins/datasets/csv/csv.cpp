@@ -8,6 +8,7 @@
 // Threads: reads share immutable tables.
 #include <tenon/cpp/dataset.hpp>
 #include <tenon/cpp/plugin.hpp>
+#include <tenon/cpp/sample_places.hpp>
 #include <tenon/cpp/source_files.hpp>
 
 #include <algorithm>
@@ -20,6 +21,7 @@
 #include <utility>
 #include <vector>
 
+#include "../text_hash.hpp"
 #include "csv_fields.hpp"
 #include "csv_table.hpp"
 
@@ -71,16 +73,7 @@ void add_files(const std::string& name, std::vector<std::string>& out) {
   out.insert(out.end(), names.begin(), names.end());
 }
 
-// FNV-1a: the same values on every machine.
-uint64_t id_of(const std::string& text) {
-  uint64_t hash = 14695981039346656037ULL;
-  for (const char c : text) {
-    hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ULL;
-  }
-  return hash;
-}
-
-class Csv : public tenon::MapDataset, public tenon::SourceFiles {
+class Csv : public tenon::MapDataset, public tenon::SourceFiles, public tenon::SamplePlaces {
  public:
   static constexpr const char* kType = "csv";
   static constexpr const char* kSummary = "rows of CSV files as numeric fields";
@@ -184,7 +177,14 @@ class Csv : public tenon::MapDataset, public tenon::SourceFiles {
     return window == nullptr ? num_rows_ : parts_[part_of(*window)]->table.num_rows();
   }
 
-  const void* extension(const char* id) override { return tenon::SourceFilesCalls<Csv>::find(id); }
+  const void* extension(const char* id) override {
+    const void* const files = tenon::SourceFilesCalls<Csv>::find(id);
+    return files != nullptr ? files : tenon::SamplePlacesCalls<Csv>::find(id);
+  }
+  std::string place_of(const tenon_window* window, int64_t index) override {
+    const Part& part = *parts_[window != nullptr ? part_of(*window) : part_at(index)];
+    return part.table.place_of_row(window != nullptr ? index : index - part.first_row);
+  }
   void list_files(const tenon_window* window, tenon::SourceFileList& files) override {
     for (const std::unique_ptr<Part>& part : parts_) {
       if (window == nullptr || part->window_id == window->id) {
@@ -293,7 +293,8 @@ class Csv : public tenon::MapDataset, public tenon::SourceFiles {
     for (const std::unique_ptr<Part>& part : parts_) {
       part->label = std::filesystem::path(part->table.path()).filename().string();
       const int before = times[part->label]++;
-      part->window_id = id_of(before == 0 ? part->label : tenon::concat(part->label, "#", before));
+      part->window_id =
+          tenon::text_hash(before == 0 ? part->label : tenon::concat(part->label, "#", before));
     }
   }
 

@@ -175,6 +175,10 @@ std::string CsvTable::place_of(int64_t offset) const {
   return concat(path(), ":", line_at(offset), ": ");
 }
 
+std::string CsvTable::place_of_row(int64_t number) const {
+  return concat(path(), ", line ", line_at(offsets_.at(static_cast<size_t>(number))));
+}
+
 void CsvTable::fail_syntax(const CsvProblem& problem, int64_t record_offset) const {
   const auto line = line_at(record_offset) + static_cast<int64_t>(problem.line_breaks);
   const size_t column = problem.field;

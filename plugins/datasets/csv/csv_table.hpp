@@ -70,6 +70,9 @@ class CsvTable {
   // "FILE:LINE: " for the row at `offset`.
   std::string place_of(int64_t offset) const;
 
+  // "FILE, line LINE" of a row. As slow as line_at().
+  std::string place_of_row(int64_t number) const;
+
  private:
   [[noreturn]] void fail_syntax(const CsvProblem& problem, int64_t record_offset) const;
   void check_width(const CsvRow& row) const;

@@ -8,6 +8,7 @@
 // Threads: reads share immutable vectors.
 #include <tenon/cpp/dataset.hpp>
 #include <tenon/cpp/plugin.hpp>
+#include <tenon/cpp/sample_places.hpp>
 #include <tenon/cpp/source_files.hpp>
 #include <tenon/cpp/stable_file.hpp>
 #include <tenon/cpp/tokenizer.hpp>
@@ -63,7 +64,7 @@ std::vector<std::string_view> units_of(std::string_view text, Unit unit) {
   return units;
 }
 
-class Lines : public tenon::MapDataset, public tenon::SourceFiles {
+class Lines : public tenon::MapDataset, public tenon::SourceFiles, public tenon::SamplePlaces {
  public:
   static constexpr const char* kType = "lines";
   static constexpr const char* kSummary =
@@ -120,7 +121,11 @@ class Lines : public tenon::MapDataset, public tenon::SourceFiles {
   int64_t size(const tenon_window*) override { return num_samples_; }
 
   const void* extension(const char* id) override {
-    return tenon::SourceFilesCalls<Lines>::find(id);
+    const void* const files = tenon::SourceFilesCalls<Lines>::find(id);
+    return files != nullptr ? files : tenon::SamplePlacesCalls<Lines>::find(id);
+  }
+  std::string place_of(const tenon_window*, int64_t index) override {
+    return options_.path + ", line " + std::to_string(lines_[sample(index)]);
   }
   void list_files(const tenon_window*, tenon::SourceFileList& files) override {
     files.add(options_.path);
@@ -178,7 +183,11 @@ class Lines : public tenon::MapDataset, public tenon::SourceFiles {
                  "the tokenizer does not give the byte ranges that `label_bytes` needs; set "
                  "`label_bytes` to false, or use another tokenizer");
     }
+    const char* counted = text.data();
+    int64_t line = 1;
     for (const std::string_view unit : units_of(text, options_.unit)) {
+      line += std::count(counted, unit.data(), '\n');
+      counted = unit.data();
       std::vector<uint32_t> bytes;
       const std::vector<int32_t> ids = tenon::encode_text(
           tokenizer_, unit, recognizes_, options_.label_bytes ? &bytes : nullptr);
@@ -186,6 +195,7 @@ class Lines : public tenon::MapDataset, public tenon::SourceFiles {
         continue;
       }
       TENON_CHECK(ids.size() <= std::numeric_limits<int32_t>::max(), "a text has too many tokens");
+      lines_.push_back(line);
       begins_.push_back(ids_.size());
       lengths_.push_back(static_cast<int32_t>(ids.size() - 1));
       ids_.insert(ids_.end(), ids.begin(), ids.end());
@@ -208,6 +218,7 @@ class Lines : public tenon::MapDataset, public tenon::SourceFiles {
   tenon::TokenizerRef tokenizer_;
   std::vector<int32_t> ids_;      // of all samples
   std::vector<uint32_t> bytes_;   // of the text of each id, with label_bytes
+  std::vector<int64_t> lines_;    // by sample: the line on which it begins, from 1
   std::vector<size_t> begins_;    // by sample: its first id
   std::vector<int32_t> lengths_;  // by sample: positions, one less than ids
   bool recognizes_ = false;       // special tokens

@@ -12,6 +12,7 @@
 // Source: lm-eval 0.4.13, TemplateLM._encode_pair and HFLM._loglikelihood_tokens.
 #include <tenon/cpp/dataset.hpp>
 #include <tenon/cpp/plugin.hpp>
+#include <tenon/cpp/sample_places.hpp>
 #include <tenon/cpp/source_files.hpp>
 #include <tenon/cpp/stable_file.hpp>
 #include <tenon/cpp/tokenizer.hpp>
@@ -49,11 +50,12 @@ struct ChoiceSample {
   int64_t num_choices = 0;
   int64_t characters = 0;
   int64_t answer = 0;
+  size_t line = 0;
 
   int64_t length() const { return static_cast<int64_t>(ids.size()) - 1; }
 };
 
-class MultipleChoice : public MapDataset, public SourceFiles {
+class MultipleChoice : public MapDataset, public SourceFiles, public SamplePlaces {
  public:
   static constexpr const char* kType = "multiple_choice";
   static constexpr const char* kSummary =
@@ -106,7 +108,11 @@ class MultipleChoice : public MapDataset, public SourceFiles {
   int64_t size(const tenon_window*) override { return static_cast<int64_t>(samples_.size()); }
 
   const void* extension(const char* id) override {
-    return SourceFilesCalls<MultipleChoice>::find(id);
+    const void* const files = SourceFilesCalls<MultipleChoice>::find(id);
+    return files != nullptr ? files : SamplePlacesCalls<MultipleChoice>::find(id);
+  }
+  std::string place_of(const tenon_window*, int64_t index) override {
+    return concat(options_.path, ", line ", sample(index).line);
   }
   void list_files(const tenon_window*, SourceFileList& files) override { files.add(options_.path); }
 
@@ -164,7 +170,7 @@ class MultipleChoice : public MapDataset, public SourceFiles {
       const std::string_view bytes = std::string_view(text).substr(begin, end - begin);
       if (bytes.find_first_not_of(" \t\r") != std::string_view::npos) {
         try {
-          add(parse_question(bytes, options_.prompt), num_questions++);
+          add(parse_question(bytes, options_.prompt), num_questions++, line);
         } catch (const Error& error) {
           throw Error(
               error.code(), error.id(), concat(options_.path, ", line ", line, ": ", error.what()));
@@ -185,7 +191,7 @@ class MultipleChoice : public MapDataset, public SourceFiles {
     }
   }
 
-  void add(const ChoiceQuestion& question, int64_t number) {
+  void add(const ChoiceQuestion& question, int64_t number, size_t line) {
     std::string context = question.context;
     const size_t last = context.find_last_not_of(" \t\r\n\v\f");
     const size_t size = last == std::string::npos ? 0 : last + 1;
@@ -194,6 +200,7 @@ class MultipleChoice : public MapDataset, public SourceFiles {
     const size_t num_context = tokenizer_.encode(context).size();
     for (size_t i = 0; i < question.choices.size(); ++i) {
       ChoiceSample one;
+      one.line = line;
       one.ids = tokenizer_.encode(context + between + question.choices[i]);
       one.num_context = num_context;
       if (one.ids.size() <= num_context) {

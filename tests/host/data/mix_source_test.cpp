@@ -46,6 +46,9 @@ class Numbers final : public FakeSource {
     }
     write_samples(writer, samples);
   }
+  std::string place_of(const Window*, int64_t index) override {
+    return std::to_string(base_ + index);
+  }
 
  private:
   int64_t base_;
@@ -171,6 +174,9 @@ TEST_CASE("each row of a mix is the sample that its order says", "[data][mix]") 
       REQUIRE(all[k] / 1000 == static_cast<int64_t>(sample.source));
       // No pass of a source gives a sample twice.
       REQUIRE(passes[{sample.source, sample.pass}].insert(all[k]).second);
+      if (k / n == 2) {  // the current epoch
+        CHECK(source.place_of(nullptr, static_cast<int64_t>(k % n)) == std::to_string(all[k]));
+      }
     }
     const std::vector<int64_t> sizes = {23, 7, 40};
     for (const auto& [key, samples] : passes) {

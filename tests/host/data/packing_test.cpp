@@ -512,9 +512,10 @@ TEST_CASE("samples longer than a row are dropped, cut, split or refused", "[data
   CHECK(split.second.tokens == 80);
   CHECK_THAT(
       error_of_load([&] { rows(OverLong::kError); }),
-      contains_text("[data.too_long] dataset \"fake\": sample 4 has 40 tokens, but the rows "
-                    "of packing have 8; set \"over_long\" of packing to \"drop\", \"cut\" or "
-                    "\"split\", or use longer rows"));
+      contains_text(
+          "[data.too_long] dataset \"fake\": sample 4 (counted from 0) has 40 tokens, but the rows "
+          "of packing have 8; set \"over_long\" of packing to \"drop\", \"cut\" or "
+          "\"split\", or use longer rows"));
   CHECK(describe(cut.second, {.length = 8, .over_long = OverLong::kCut}) ==
         "5 samples in 5 rows of 8 tokens, 87.50% full; 2 samples were longer than a row and cut, "
         "by 45 tokens");
