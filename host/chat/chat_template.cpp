@@ -116,7 +116,7 @@ class ChatTemplate::Rendering {
       without_key = message;
       without_key.erase(kTrainKey);
     }
-    TemplateValue value = value_of_json(has_key ? without_key : message, Origin::kInput);
+    TemplateValue value = tenon::value_of_message(has_key ? without_key : message);
     const auto role = message.is_object() ? message.find("role") : message.end();
     if (role != message.end() && role->is_string()) {
       const auto is_plain = [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; };

@@ -36,6 +36,15 @@ double number_of(const TemplateValue& value) {
 // A null of the input. It is None, but must not become the word.
 struct InputNone : jinja::value_none_t {};
 
+// The parts of a message's content. Printed as a whole, they would be a list of Python.
+struct ContentParts : jinja::value_array_t {};
+
+// The arguments of a call as JSON text. Where a template writes JSON, they are the object: a text
+// in quotes is what no program writes that serves models.
+struct ArgumentsText : jinja::value_string_t {
+  using jinja::value_string_t::value_string_t;
+};
+
 TemplateValue value_at_depth(const nlohmann::ordered_json& json, Origin origin, size_t depth) {
   if (depth > kMaxTemplateDepth) {
     throw std::runtime_error(formatted("the JSON is nested more than {} deep", kMaxTemplateDepth));
@@ -316,6 +325,9 @@ void append_json(TemplateString& out,
               : std::isinf(number) ? (number < 0 ? "-Infinity" : "Infinity")
                                    : float_text(number),
               Origin::kTemplate);
+  } else if (dynamic_cast<const ArgumentsText*>(value.get()) != nullptr) {
+    const auto object = nlohmann::ordered_json::parse(value->val_str.str());
+    append_json(out, value_of_json(object, Origin::kInput), style, depth);
   } else if (is_val<jinja::value_string>(value)) {
     append_json_string(out, value->val_str, style);
   } else if (is_val<jinja::value_array>(value)) {
@@ -358,6 +370,40 @@ TemplateValue value_of_json(const nlohmann::ordered_json& json, Origin origin) {
   return value_at_depth(json, origin, 0);
 }
 
+TemplateValue value_of_message(const nlohmann::ordered_json& message) {
+  TemplateValue value = value_of_json(message, Origin::kInput);
+  const auto set = [](const TemplateValue& object, const char* key, TemplateValue item) {
+    object->insert(mk_val<jinja::value_string>(std::string(key)), std::move(item));
+  };
+  if (!message.is_object()) {
+    return value;
+  }
+  if (const auto content = message.find("content");
+      content != message.end() && content->is_array()) {
+    auto parts = std::make_shared<ContentParts>();
+    for (const auto& part : *content) {
+      parts->push_back(value_of_json(part, Origin::kInput));
+    }
+    set(value, "content", parts);
+  }
+  const auto calls = message.find("tool_calls");
+  const size_t num_calls = calls != message.end() && calls->is_array() ? calls->size() : 0;
+  for (size_t i = 0; i < num_calls; ++i) {
+    const auto& call = (*calls)[i];
+    const nlohmann::ordered_json::json_pointer at("/function/arguments");
+    if (!call.is_object() || !call.contains(at) || !call.at(at).is_string()) {
+      continue;
+    }
+    const auto& text = call.at(at).get_ref<const std::string&>();
+    if (nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false).is_object()) {
+      auto marked = std::make_shared<ArgumentsText>(text);
+      marked->mark_input();
+      set(value->at("tool_calls")->as_array()[i]->at("function"), "arguments", marked);
+    }
+  }
+  return value;
+}
+
 TemplateValue value_of_text(TemplateString text) {
   return mk_val<jinja::value_string>(std::move(text));
 }
@@ -373,6 +419,11 @@ TemplateString python_text(const TemplateValue& value) {
     throw std::runtime_error(
         "the template prints a null of a message or tool as the word None; write \"\" instead of "
         "null, or leave the key out");
+  }
+  if (dynamic_cast<const ContentParts*>(value.get()) != nullptr) {
+    throw std::runtime_error(
+        "the template prints content that is a list of parts as Python prints a list; write "
+        "\"content\" as a text, or use a template that reads parts");
   }
   TemplateString out;
   append_python(out, value, false, 0);

@@ -30,6 +30,12 @@ enum class Origin { kTemplate, kInput };
 // Errors   std::runtime_error for a number beyond 64 bits, or nesting beyond kMaxTemplateDepth
 TemplateValue value_of_json(const nlohmann::ordered_json& json, Origin origin);
 
+// A message of the input. python_text() of content that is a list of parts is an error. Arguments
+// of calls that are JSON text are a text, but json_text() of them is that of the object.
+//
+// Errors   as value_of_json
+TemplateValue value_of_message(const nlohmann::ordered_json& message);
+
 TemplateValue value_of_text(TemplateString text);
 TemplateValue value_of_text(std::string text);
 

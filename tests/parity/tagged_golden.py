@@ -15,7 +15,7 @@ import pathlib
 import chat_cases
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-TAGGED = ROOT / "plugins/datasets/chat/templates"
+TAGGED = ROOT / "host/chat/templates"
 FAMILIES = {
     "qwen3": "qwen3",
     "qwen3_5": "qwen3_5_think",
@@ -89,6 +89,17 @@ def last_answer(tokenizer, case):
     return [bytes_before(whole, common), len(whole.encode())]
 
 
+def served(family, messages):
+    """The messages as programs that serve models pass them: arguments that the template writes as
+    JSON are objects, also where a chat has JSON text. transformers puts such text in quotes."""
+    messages = json.loads(json.dumps(messages))
+    for call in (call for m in messages for call in m.get("tool_calls", [])):
+        arguments = call["function"]["arguments"]
+        if family == "gpt_oss" and isinstance(arguments, str):
+            call["function"]["arguments"] = json.loads(arguments)
+    return messages
+
+
 def main():
     stored = importlib.resources.files("trl") / "chat_templates"
     golden = []
@@ -100,7 +111,7 @@ def main():
         if name in OWN:
             own_texts[name] = text
         for i, messages in enumerate(CHATS):
-            case = {"name": str(i), "messages": messages, "tools": TOOLS}
+            case = {"name": str(i), "messages": served(name, messages), "tools": TOOLS}
             try:
                 rendered = chat_cases.text_of(own, case)
             except Exception:  # noqa: BLE001: what a template raises has many types

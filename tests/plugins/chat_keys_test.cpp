@@ -327,4 +327,80 @@ TEST_CASE("a tagged template takes the place of the family's", "[chat]") {
              contains_text("`template` and `tagged_template` are both set"));
 }
 
+TEST_CASE("a chat_template.jinja takes the place of the templates in tokenizer_config.json",
+          "[chat]") {
+  const ScratchFolder folder;
+  const Json vocabulary = {{"default", 0}, {"tools", 1}, {"alone", 2}, {"a", 3}};
+  folder.write("tokenizer.json",
+               Json{{"version", "1.0"},
+                    {"pre_tokenizer", {{"type", "Whitespace"}}},
+                    {"model", {{"type", "WordLevel"}, {"unk_token", "a"}, {"vocab", vocabulary}}}}
+                   .dump());
+  const auto source = [](const std::string& word) {
+    return "{% for m in messages %}{% if m.role == 'assistant' %}{% generation %}{{ m.content }}"
+           "{% endgeneration %}{% else %}" +
+           word + " {% endif %}{% endfor %}";
+  };
+  const Json list = {{{"name", "default"}, {"template", source("default")}},
+                     {{"name", "tool_use"}, {"template", source("tools")}}};
+  folder.write("tokenizer_config.json", Json{{"chat_template", list}}.dump());
+  Json sample = chat_of({"hi", "a"});
+  const Json function = {{"name", "f"}, {"description", "d"}, {"parameters", Json::object()}};
+  sample["tools"] = {{{"type", "function"}, {"function", function}}};
+  const std::string file = write_chats(folder, "a.jsonl", {sample});
+  const auto first_id = [&] {
+    OpenedChat chat = open_chat({{"files", {file}}}, {{"file", folder.path().string()}}, "hf");
+    return chat.read({0}).find("input_ids")->view(-1)[0].item<int64_t>();
+  };
+  CHECK(first_id() == 1);
+  folder.write("chat_template.jinja", source("alone"));
+  CHECK(first_id() == 2);
+}
+
+TEST_CASE("the place of a sample is its line, or the samples that it is one of", "[chat]") {
+  const ScratchFolder folder;
+  const Json good = chat_of({"hi", "yo"});
+  Json untrained = good;
+  untrained["messages"][1]["train"] = false;
+  const std::string all =
+      folder.write("a.jsonl", "\n" + good.dump() + "\n\n" + good.dump()).string();
+  const std::string some = write_chats(folder, "b.jsonl", {untrained, good});
+  OpenedChat chat = open_chat({{"files", {all, some}}});
+  REQUIRE(chat.size() == 3);
+  CHECK(chat.source.place_of(nullptr, 0) == all + ", line 2");
+  CHECK(chat.source.place_of(nullptr, 1) == all + ", line 4");
+  CHECK(chat.source.place_of(nullptr, 2) == some + ", samples 1 to 2");
+  CHECK(chat.source.place_of(nullptr, 3).empty());
+}
+
+TEST_CASE("parts of content are texts", "[chat]") {
+  const ScratchFolder folder;
+  const auto error = [&](const Json& content) {
+    Json sample = chat_of({"hi", "yo"});
+    sample["messages"][0]["content"] = content;
+    return chat_error(folder, {{"files", {write_chats(folder, "a.jsonl", {sample})}}});
+  };
+  const Json text = {{"type", "text"}, {"text", "What?"}};
+  const std::string second = "message 1 of \"messages\": part 2 of \"content\"";
+  for (const Json& image : {Json{{"type", "image"}, {"image", "a.png"}},
+                            Json{{"type", "image_url"}, {"image_url", {{"url", "a.png"}}}}}) {
+    CHECK_THAT(error({text, image}),
+               contains_text(second + " is of the type \"image") &&
+                   contains_text("media are not supported"));
+  }
+  CHECK_THAT(error({text, {{"type", "text"}, {"txt", "x"}}}),
+             contains_text(second + " has no \"text\" that is a string"));
+  CHECK_THAT(error({text, "x"}),
+             contains_text(second + " is a string, expected {\"type\": \"text\""));
+  CHECK_THAT(error({text, {{"text", "x"}}}), contains_text(second + " is an object without"));
+  // The template of these tests has no parts, and would print a list of Python.
+  CHECK_THAT(error(Json::array({text})),
+             contains_text("the template prints content that is a list of parts"));
+  const Json turns = {{{"from", "human"}, {"value", "hi"}}, {{"from", "gpt"}, {"value", nullptr}}};
+  CHECK_THAT(
+      chat_error(folder,
+                 {{"files", {write_chats(folder, "b.jsonl", {Json{{"conversations", turns}}})}}}),
+      contains_text("message 2 of \"conversations\" has no \"value\""));
+}
+
 }  // namespace tenon

@@ -108,7 +108,9 @@ TEST_CASE("samples that the model cannot take end a run before its first step", 
   const SubprocessResult positions = run({"--set", "model.options.max_position_embeddings=16"});
   CHECK(positions.exit_code == 3);
   CHECK_THAT(positions.err,
-             contains_text("[data.beyond_model] ") && contains_text(": sample 1 has ") &&
+             contains_text("[data.beyond_model] ") &&
+                 contains_text(": sample 0 (counted from 0) (") &&
+                 contains_text("chats.jsonl, line 1) has ") &&
                  contains_text(" positions, but the model takes 16 (`max_position_embeddings`); "
                                "set `max_length` of the dataset to at most 17"));
   const SubprocessResult vocabulary = run({"--set", "model.options.vocab_size=120"});
@@ -203,7 +205,8 @@ TEST_CASE("an exported folder has the files of the tokenizer", "[recipes]") {
   const std::string bytes = byte_level_tokenizer();
   made.write("tokenizer.json", bytes);
   made.write("generation_config.json",
-             R"({"eos_token_id": [33, 10, 9999], "repetition_penalty": 1.25})");
+             R"({"bos_token_id": 7, "eos_token_id": [33, 10, 9999], "pad_token_id": 9999,
+                 "repetition_penalty": 1.25})");
   made.write("chat_template.jinja",
              file_text(source_dir() / "tests/support/chat_templates/generation.jinja"));
   for (const char* const set : {"train", "eval"}) {
@@ -228,6 +231,8 @@ TEST_CASE("an exported folder has the files of the tokenizer", "[recipes]") {
   // The folder of the tokenizer has no tokens that end a text, except in this file.
   const json ends = json::parse(file_text(out / "generation_config.json"));
   CHECK(ends.at("eos_token_id") == json({33, 10}));
+  CHECK(ends.at("bos_token_id") == 7);
+  CHECK(ends.at("pad_token_id").is_null());
   CHECK(ends.at("repetition_penalty") == 1.25);
   CHECK(json::parse(file_text(out / "config.json")).at("eos_token_id") == json({33, 10}));
   size_t num_found = 0;
@@ -245,6 +250,44 @@ TEST_CASE("an exported folder has the files of the tokenizer", "[recipes]") {
   CHECK(without.exit_code == 0);
   CHECK_THAT(without.err,
              contains_text("the export has no tokenizer, because it cannot be created: "));
+}
+
+TEST_CASE("a model of a tokenizer without a template is exported with the one it was trained in",
+          "[recipes]") {
+  const ChatFolder chats;
+  json recipe = json::parse(file_text(chats.recipe));
+  json tokenizer = json::parse(byte_level_tokenizer());
+  tokenizer["added_tokens"] = {{{"id", 256},
+                                {"content", "<|im_end|>"},
+                                {"single_word", false},
+                                {"lstrip", false},
+                                {"rstrip", false},
+                                {"normalized", false},
+                                {"special", true}}};
+  const ScratchFolder made;
+  made.write("tokenizer.json", tokenizer.dump());
+  for (const char* const set : {"train", "eval"}) {
+    json& options = recipe["data"][set]["options"];
+    options.erase("template");
+    options["tagged_template"] = "qwen3";
+    options["tokenizer"] = {{"type", "hf"}, {"options", {{"file", made.path().string()}}}};
+  }
+  recipe["model"]["options"]["vocab_size"] = 257;
+  recipe["train"]["steps"] = 1;
+  recipe["checkpoint"] = json::object();
+  const auto file = chats.folder.write("tagged.json", recipe.dump());
+  const std::filesystem::path run = chats.folder.path() / "run";
+  const SubprocessResult trained = run_host(file, run);
+  INFO(trained.out << trained.err);
+  REQUIRE(trained.exit_code == 0);
+  const std::filesystem::path out = chats.folder.path() / "out";
+  const SubprocessResult exported =
+      run_host({"--export", "hf", out.string(), "--run-dir", run.string()});
+  INFO(exported.out << exported.err);
+  REQUIRE(exported.exit_code == 0);
+  CHECK(file_text(out / "chat_template.jinja") ==
+        file_text(source_dir() / "host/chat/templates/qwen3.jinja"));
+  CHECK(json::parse(file_text(out / "generation_config.json")).at("eos_token_id") == 256);
 }
 
 TEST_CASE("a bad chat ends a run before its first step, without a run folder's results",

@@ -135,7 +135,7 @@ void read_source(const GivenOptions& given, CommandLine& line) {
   GenerateRequest& request = line.generate;
   request.run_dir = given.value_of("run-dir");
   request.from = given.value_of("from");
-  request.which = read_which(given);
+  line.which = read_which(given);
   if (given.has("import")) {
     const std::vector<std::string> values = given.values_of("import");
     if (values.front() != "hf") {
@@ -155,7 +155,7 @@ void read_source(const GivenOptions& given, CommandLine& line) {
         "--run-dir, --from and --import contradict each other with --generate: each names weights; "
         "give one of them");
   }
-  if (!request.weights.format.empty() && !request.which.empty()) {
+  if (!request.weights.format.empty() && line.which != WhichParameters::kAuto) {
     fail_usage("--which has no effect with --import: a Hugging Face folder has one model");
   }
   if (!request.weights.format.empty() && !given.has("recipe")) {
@@ -203,6 +203,7 @@ void read_generate(const GivenOptions& given, CommandLine& line) {
         "max-tokens", given.value_of("max-tokens"), 1, kMost, "a number of tokens from 1");
   }
   read_sampling(given, request.sampling);
+  request.sampling.is_answer = request.is_chat;
 }
 
 // Prints what the model writes after the tokens of `prompt`, and returns it.
@@ -303,8 +304,8 @@ void continue_from_checkpoint(const CommandLine& line, const Invocation& invocat
                          registry,
                          [&](const CheckpointReader& reader, const Recipe& recipe) {
                            TextModel model(recipe, registry, gpu, TextModel::Weights::kOfRun);
-                           const SavedModel saved = from_checkpoint(
-                               [&] { return model.load(reader, which_parameters(request.which)); });
+                           const SavedModel saved =
+                               from_checkpoint([&] { return model.load(reader, line.which); });
                            if (saved.best.has_value() && !line.is_quiet) {
                              log_info("the model is of " + saved.text);
                            }

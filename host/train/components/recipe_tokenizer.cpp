@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/train/components/recipe_tokenizer.hpp"
 
+#include "host/chat/templates/tagged_template_files.hpp"
 #include "host/error/error.hpp"
 #include "host/io/regular_file.hpp"
 #include "host/log/log.hpp"
+#include "host/recipe/component_options.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -54,21 +56,28 @@ const ComponentUse& required_tokenizer(const Recipe& recipe) {
   return *found;
 }
 
-std::string trained_chat_template(const Recipe& recipe) {
+std::string trained_chat_template(const Recipe& recipe, const TokenizerProxy& tokenizer) {
   constexpr std::uint64_t kMaxBytes = 1'000'000;
   std::string path;
+  std::string family;
   for_each_component(recipe, [&](const ComponentUse& use) {
     bool has_tokenizer = false;
     visit_tokenizers(use, [&](const ComponentUse&) { has_tokenizer = true; });
-    if (!path.empty() || !has_tokenizer || !use.pointer.starts_with("/data/train")) {
+    if (!has_tokenizer || !use.pointer.starts_with("/data/train")) {
       return;
     }
-    const nlohmann::json options = nlohmann::json::parse(use.options);
-    const auto found = options.find("template");
-    path = found != options.end() && found->is_string() ? found->get<std::string>() : "";
+    const nlohmann::json options = options_of(use);
+    const auto take = [&options](const char* key, std::string& text) {
+      const auto found = options.find(key);
+      if (text.empty() && found != options.end() && found->is_string()) {
+        text = found->get<std::string>();
+      }
+    };
+    take("template", path);
+    take("tagged_template", family);
   });
   if (path.empty()) {
-    return "";
+    return tokenizer.info().chat_template.empty() ? tagged_template_text(family) : "";
   }
   FileText file = read_file_text(path, kMaxBytes);
   const std::string problem = file.is_missing     ? "the file is missing"

@@ -4,6 +4,7 @@
 // Threads: any.
 #pragma once
 
+#include "host/plugin/tokenizer_proxy.hpp"
 #include "host/recipe/recipe.hpp"
 
 #include <string>
@@ -22,8 +23,12 @@ const ComponentUse* find_tokenizer(const Recipe& recipe);
 // Owner    the recipe
 const ComponentUse& required_tokenizer(const Recipe& recipe);
 
-// Returns the text of the chat template that the training data uses in place of the tokenizer's;
-// "" if it names none. If the file cannot be read any more, logs a warning and returns "".
-std::string trained_chat_template(const Recipe& recipe);
+// Returns the text of the chat template that the training data uses in place of the tokenizer's:
+// the file `template`, or, if the tokenizer has none, `tagged_template`, which has the text of the
+// tokenizer's otherwise. "" if the data names none. If the file cannot be read any more, logs a
+// warning and returns "".
+//
+// Errors   PluginError
+std::string trained_chat_template(const Recipe& recipe, const TokenizerProxy& tokenizer);
 
 }  // namespace tenon

@@ -16,7 +16,6 @@ namespace tenon {
 struct GenerateRequest {
   std::string run_dir = {};                          // the weights of its newest checkpoint,
   std::string from = {};                             // unless this names a checkpoint,
-  std::string which = {};                            // "best", "last"; "": the best if kept,
   WeightsImportRequest weights = {};                 // or the files of another program
   std::optional<std::string> prompt = std::nullopt;  // nothing: standard input
   bool is_chat = false;                              // the prompts are messages of a chat,

@@ -16,6 +16,8 @@ struct Sampling {
   uint64_t seed = 1;
   double repetition_penalty = 1;  // makes tokens of the prompt and the text less likely; 1: off
   std::vector<std::string> stop = {};  // a text ends before the first of these
+  // The text begins by itself, as an answer in a chat; otherwise it continues that of the prompt.
+  bool is_answer = false;
 
   bool operator==(const Sampling&) const = default;
 };

@@ -213,7 +213,8 @@ GeneratedText TextGenerator::generate(
   const int64_t longest = checked_longest(*sequence, num_prompt, capacity);
   const TokenSampler sampler(sampling, parts_.tokenizer.info().vocab_size);
   TextStream stream(
-      [this](const std::vector<int32_t>& all) { return parts_.tokenizer.decode(all); }, ids);
+      [this](const std::vector<int32_t>& all) { return parts_.tokenizer.decode(all); },
+      sampling.is_answer ? std::vector<int32_t>() : ids);
   StopStrings stops(sampling.stop);
   const auto print_part = [&print](const std::string& part) {
     if (!part.empty()) {

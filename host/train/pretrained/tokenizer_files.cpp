@@ -47,9 +47,11 @@ struct TokenIds {
   int64_t bos = -1;
   std::vector<int64_t> ends;
   int64_t pad = -1;
+  int64_t vocab_size;
 
-  TokenIds(const TokenizerInfo& info, std::vector<int64_t> all_ends, int64_t vocab_size) {
-    const auto fits = [vocab_size](int64_t id) { return id >= 0 && id < vocab_size; };
+  TokenIds(const TokenizerInfo& info, std::vector<int64_t> all_ends, int64_t num_tokens)
+      : vocab_size(num_tokens) {
+    const auto fits = [num_tokens](int64_t id) { return id >= 0 && id < num_tokens; };
     bos = fits(info.bos) ? info.bos : -1;
     pad = fits(info.pad) ? info.pad : -1;
     std::erase_if(all_ends, [&](int64_t id) { return !fits(id); });
@@ -62,10 +64,15 @@ struct TokenIds {
            : ends.size() == 1 ? ConfigJson(ends.front())
                               : ConfigJson(ends);
   }
+  // An id that only the file has stays, since the tokenizer may not know it.
   void set_in(ConfigJson& config) const {
-    config["bos_token_id"] = id_or_null(bos);
     config["eos_token_id"] = end_json();
-    config["pad_token_id"] = id_or_null(pad);
+    for (const auto& [name, id] : {std::pair("bos_token_id", bos), {"pad_token_id", pad}}) {
+      const auto known = config.find(name);
+      const bool stays = id < 0 && known != config.end() && known->is_number_unsigned() &&
+                         known->get<int64_t>() < vocab_size;
+      config[name] = stays ? *known : id_or_null(id);
+    }
   }
 };
 
@@ -95,7 +102,7 @@ void add_tokenizer_files(const Recipe& recipe, ComponentFactory& factory, Weight
     return;
   }
   const TokenizerProxy tokenizer(*instance);
-  const std::string chat_template = trained_chat_template(recipe);
+  const std::string chat_template = trained_chat_template(recipe, tokenizer);
   auto files = tokenizer.files();
   std::vector<int64_t> ends = end_tokens(tokenizer, chat_template, files);
   std::string known_config;

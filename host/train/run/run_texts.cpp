@@ -35,7 +35,7 @@ TextGenerator& RunTexts::generator() {
     tokenizer_instance_.emplace(
         parts_.factory.create(required_tokenizer(parts_.recipe), "texts/tokenizer"));
     tokenizer_.emplace(*tokenizer_instance_);
-    chat_template_ = trained_chat_template(parts_.recipe);
+    chat_template_ = trained_chat_template(parts_.recipe, *tokenizer_);
     generator_.emplace(
         TextGenerator::Parts{.model = parts_.model,
                              .store = parts_.parameters,
@@ -64,7 +64,8 @@ WrittenText RunTexts::generate(const TextRequest& request, uint64_t step) {
   const Sampling sampling{.temperature = request.temperature,
                           .top_k = request.top_k,
                           .top_p = request.top_p,
-                          .seed = request.seed};
+                          .seed = request.seed,
+                          .is_answer = request.is_chat};
   WrittenText written;
   parts_.values.during(step, [&] {
     const GeneratedText made =

@@ -73,7 +73,7 @@ TextModel::TextModel(const Recipe& recipe,
       graph_(untrained_graph(trained_graph_)),
       tokenizer_instance_(factory_.create(required_tokenizer(recipe), "tokenizer")),
       tokenizer_(tokenizer_instance_),
-      chat_template_(trained_chat_template(recipe)) {
+      chat_template_(trained_chat_template(recipe, tokenizer_)) {
   store_.emplace(graph_, platform_.whole_layout());
   create_tables();
   generator_.emplace(TextGenerator::Parts{

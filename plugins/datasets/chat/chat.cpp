@@ -9,6 +9,7 @@
 #define XXH_INLINE_ALL
 #include <tenon/cpp/dataset.hpp>
 #include <tenon/cpp/plugin.hpp>
+#include <tenon/cpp/sample_places.hpp>
 #include <tenon/cpp/source_files.hpp>
 
 #include <algorithm>
@@ -32,6 +33,7 @@
 #include "input_files.hpp"
 #include "sample_encoder.hpp"
 #include "shard_maker.hpp"
+#include "tagged_template_files.hpp"
 #include "tagged_templates.hpp"
 #include "token_store.hpp"
 
@@ -50,7 +52,7 @@ struct ShardPlan {
   SampleRange samples;
 };
 
-class Chat : public MapDataset, public SourceFiles {
+class Chat : public MapDataset, public SourceFiles, public SamplePlaces {
  public:
   static constexpr const char* kType = "chat";
   static constexpr const char* kSummary =
@@ -193,7 +195,25 @@ class Chat : public MapDataset, public SourceFiles {
     }
   }
 
-  const void* extension(const char* id) override { return SourceFilesCalls<Chat>::find(id); }
+  const void* extension(const char* id) override {
+    const void* const files = SourceFilesCalls<Chat>::find(id);
+    return files != nullptr ? files : SamplePlacesCalls<Chat>::find(id);
+  }
+  std::string place_of(const tenon_window*, int64_t index) override {
+    TENON_CHECK(0 <= index && index < size(nullptr), "sample ", index, " is out of range");
+    size_t row = static_cast<size_t>(index) * rows_per_sample();
+    size_t shard = 0;
+    for (; row >= store_->rows_of_shard(shard); ++shard) {
+      row -= store_->rows_of_shard(shard);
+    }
+    const auto& [number, samples] = plan_[shard];
+    const std::string& path = files_[number]->path();
+    if (!store_->counts_of_shard(shard).is_one_row_each()) {
+      return concat(path, ", samples ", samples.begin + 1, " to ", samples.end);
+    }
+    // The places are not in memory any more.
+    return open_chat_file(path, options_.ignore)->place(samples.begin + row / rows_per_sample());
+  }
   void list_files(const tenon_window*, SourceFileList& files) override {
     for (size_t i = 0; i < files_.size(); ++i) {
       files.add(files_[i]->path(), hashes_[i]);

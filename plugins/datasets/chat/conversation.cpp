@@ -71,6 +71,37 @@ struct NewChat : Conversation {
 constexpr std::array<std::string_view, 7> kRoles = {
     "system", "developer", "user", "assistant", "tool", "function", "ipython"};
 
+// Checks a part of a message's content. What a template does not know in it would be missing in the
+// text, or be printed as an object of Python.
+void check_part(const Json& part, const std::string& place) {
+  constexpr std::array<std::string_view, 10> kMedia = {"image",
+                                                       "image_url",
+                                                       "input_image",
+                                                       "video",
+                                                       "video_url",
+                                                       "audio",
+                                                       "audio_url",
+                                                       "input_audio",
+                                                       "file",
+                                                       "document"};
+  const Json* const type = part.is_object() ? find(part, "type") : nullptr;
+  if (type == nullptr || !type->is_string()) {
+    fail_sample("chat.bad_sample",
+                place + " is " +
+                    (part.is_object() ? "an object without \"type\"" : type_words(part)) +
+                    R"(, expected {"type": "text", "text": ...})");
+  }
+  const auto& name = type->get_ref<const std::string&>();
+  if (std::find(kMedia.begin(), kMedia.end(), name) != kMedia.end()) {
+    fail_sample("chat.unsupported_key",
+                place + " is of the type " + json_string(name) +
+                    ": media are not supported; remove the part if the texts make sense alone");
+  }
+  if (name == "text" && (find(part, "text") == nullptr || !find(part, "text")->is_string())) {
+    fail_sample("chat.bad_sample", place + " has no \"text\" that is a string");
+  }
+}
+
 // Adds a message to the conversation, after checking it.
 void add_message(NewChat& chat, Json message, const std::string& place) {
   if (!message.is_object()) {
@@ -93,6 +124,9 @@ void add_message(NewChat& chat, Json message, const std::string& place) {
     fail_sample(
         "chat.bad_sample",
         place + ": \"content\" is " + type_words(*content) + ", expected a string or a list");
+  }
+  for (size_t i = 0; content != nullptr && content->is_array() && i < content->size(); ++i) {
+    check_part((*content)[i], concat(place, ": part ", i + 1, " of \"content\""));
   }
   const Json* const calls = find(message, "tool_calls");
   if (name == "assistant" && is_trainable && is_blank(content) &&
@@ -163,7 +197,11 @@ Json message_of_turn(const Json& turn, const std::string& place) {
                 place + " is from the unknown role " + json_string(name) +
                     " (expected system, human, gpt, function_call or observation)");
   }
-  std::string text = text_of(get(turn, "value"), place + ": \"value\"");
+  const Json* const value = find(turn, "value");
+  if (value == nullptr) {
+    fail_sample("chat.bad_sample", place + " has no \"value\"");
+  }
+  std::string text = text_of(*value, place + ": \"value\"");
   Json message = turn;
   message.erase("from");
   message.erase("value");

@@ -6,17 +6,9 @@
 #include <algorithm>
 
 #include "json_sample.hpp"
+#include "tagged_template_files.hpp"
 
 namespace tenon {
-
-std::string tagged_template_text(const std::string& name) {
-  for (const auto& [file, text] : tagged_template_files()) {
-    if (file == name) {
-      return std::string(text);
-    }
-  }
-  return "";
-}
 
 std::vector<std::string> tagged_template_names() {
   std::vector<std::string> names;

@@ -52,6 +52,11 @@ struct ShardCounts {
   LargestCount length;  // tokens of a row
   LargestCount id;      // of a token
 
+  // True if each sample has its row, or its pair of rows.
+  bool is_one_row_each() const {
+    return unlabeled.samples + dropped.samples + split.samples + bad.samples == 0;
+  }
+
   void add(const ShardCounts& more) {
     unlabeled.add(more.unlabeled);
     dropped.add(more.dropped);

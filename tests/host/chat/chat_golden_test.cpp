@@ -77,6 +77,11 @@ TEST_CASE("chat templates give the text and the answers that transformers gives"
       CHECK_THROWS_AS(chat_template->render(request), tenon::Error);
       continue;
     }
+    if (expected.at("text").get_ref<const std::string&>().find("[{'type'") != std::string::npos) {
+      // A template without parts: a list of Python is no text to train on.
+      CHECK_THROWS_WITH(chat_template->render(request), tenon::contains_text("is a list of parts"));
+      continue;
+    }
     CHECK(tenon::text_of(chat_template->render(request)) == expected.at("text"));
     ++num_texts;
     request.find = tenon::FindText::kAnswers;
@@ -97,7 +102,7 @@ TEST_CASE("chat templates give the text and the answers that transformers gives"
 TEST_CASE("tagged templates give the text and the mask of their families", "[chat]") {
   const std::filesystem::path root = tenon::source_dir();
   const Json golden = Json::parse(content_of(root / "tests/parity/tagged_golden.json"));
-  const std::filesystem::path folder = root / "plugins/datasets/chat/templates";
+  const std::filesystem::path folder = root / "host/chat/templates";
   for (const Json& expected : golden.at("golden")) {
     const auto family = expected.at("family").get<std::string>();
     CAPTURE(family, expected.at("chat").dump());

@@ -382,4 +382,25 @@ TEST_CASE("several threads render with one template", "[chat]") {
   CHECK(wrong == std::vector<int>(4));
 }
 
+TEST_CASE("arguments that are JSON text are the object where a template writes JSON", "[chat]") {
+  const auto rendered = [](const std::string& source, const std::string& arguments) {
+    ChatRequest request;
+    request.messages = {
+        {{"role", "assistant"},
+         {"content", ""},
+         {"tool_calls",
+          {{{"type", "function"}, {"function", {{"name", "f"}, {"arguments", arguments}}}}}}}};
+    return text_of(ChatTemplate(source).render(request));
+  };
+  const std::string text = R"({"city": "Northport", "days": 3})";
+  const std::string function = "messages[0].tool_calls[0].function";
+  CHECK(rendered("{{ " + function + ".arguments | tojson }}", text) == text);
+  CHECK(rendered("{{ " + function + " | tojson }}", text) ==
+        R"({"name": "f", "arguments": )" + text + "}");
+  CHECK(rendered("{{ " + function + ".arguments }}", text) == text);
+  CHECK(rendered("{{ " + function + ".arguments is string }}", text) == "True");
+  // Other texts stay texts.
+  CHECK(rendered("{{ " + function + ".arguments | tojson }}", "none") == R"("none")");
+}
+
 }  // namespace tenon

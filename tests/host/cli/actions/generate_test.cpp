@@ -40,9 +40,11 @@ TEST_CASE("a text is generated with the weights of a run, a checkpoint or a fold
 TEST_CASE("a prompt may be a message of a chat", "[cli]") {
   const CommandLine chat = parse_command_line(
       {"--generate", "--run-dir", "a", "--chat", "--system", "S", "--chat-template", "t.jinja"});
-  CHECK(
-      chat.generate ==
-      GenerateRequest{.run_dir = "a", .is_chat = true, .system = "S", .chat_template = "t.jinja"});
+  CHECK(chat.generate == GenerateRequest{.run_dir = "a",
+                                         .is_chat = true,
+                                         .system = "S",
+                                         .chat_template = "t.jinja",
+                                         .sampling = {.is_answer = true}});
   CHECK(parse_command_line({"--generate",
                             "--run-dir",
                             "a",
@@ -55,11 +57,12 @@ TEST_CASE("a prompt may be a message of a chat", "[cli]") {
                             "###",
                             "--repetition-penalty",
                             "1.1"})
-            .generate ==
-        GenerateRequest{.run_dir = "a",
-                        .is_chat = true,
-                        .template_variables = R"({"enable_thinking": false})",
-                        .sampling = {.repetition_penalty = 1.1, .stop = {"\nUser:", "###"}}});
+            .generate == GenerateRequest{.run_dir = "a",
+                                         .is_chat = true,
+                                         .template_variables = R"({"enable_thinking": false})",
+                                         .sampling = {.repetition_penalty = 1.1,
+                                                      .stop = {"\nUser:", "###"},
+                                                      .is_answer = true}});
   CHECK_THAT(
       usage_failure({"--generate", "--run-dir", "a", "--chat", "--chat-template-kwargs", "[]"}),
       contains_text("--chat-template-kwargs: expected a JSON object"));

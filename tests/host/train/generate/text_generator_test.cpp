@@ -5,6 +5,7 @@
 #include "host/tensor/stop_flag.hpp"
 
 #include <ATen/Functions.h>
+#include <nlohmann/json.hpp>
 
 #include <cstddef>
 #include <cstring>
@@ -21,6 +22,7 @@
 #include "tests/plugins/made_component.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/made_instance.hpp"
+#include "tests/support/scratch_folder.hpp"
 
 namespace tenon {
 namespace {
@@ -40,7 +42,9 @@ at::Tensor stuttering_logits(const at::Tensor& ids_BT) {
 
 class Alphabet {
  public:
-  Alphabet() {
+  explicit Alphabet(const std::string& type = "special_bytes",
+                    const std::string& options = R"({"specials": ["<e>"], "eos": "<e>"})")
+      : instance_(make_component("tokenizer", type, options)) {
     model_.inputs = {"input_ids"};
     model_.num_values = 2;
     model_.blocks = {{{0}, {1}, {}, 0, [this](const Tensors& x, const Tensors&, auto*) {
@@ -93,8 +97,7 @@ class Alphabet {
   ModelGraph graph_;
   std::optional<ParameterStore> store_;
   ExecBase exec_;
-  ComponentInstance instance_ =
-      make_component("tokenizer", "special_bytes", R"({"specials": ["<e>"], "eos": "<e>"})");
+  ComponentInstance instance_;
   TokenizerProxy tokenizer_{instance_};
 };
 
@@ -140,6 +143,40 @@ TEST_CASE("a text follows the model until its end or its limit", "[train]") {
   CHECK(ended.about.end == TextEnd::kEos);
   CHECK(ended.about.num_tokens == 2);
   CHECK_THAT(ended.about.text(), contains_text("2 tokens") && contains_text("the text ended"));
+}
+
+TEST_CASE("an answer begins as a text of its own", "[train]") {
+  // Decodes as SentencePiece: words begin with a space, except at the start of a text.
+  nlohmann::json vocabulary = {{"<e>", kEnd}};
+  for (int id = 0; id < kEnd; ++id) {
+    vocabulary["\xe2\x96\x81" + std::to_string(id)] = id;
+  }
+  const nlohmann::json decoder = {
+      {"type", "Sequence"},
+      {"decoders",
+       {{{"type", "Replace"}, {"pattern", {{"String", "\xe2\x96\x81"}}}, {"content", " "}},
+        {{"type", "Fuse"}},
+        {{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0}}}}};
+  const ScratchFolder folder;
+  const std::string file =
+      folder
+          .write(
+              "tokenizer.json",
+              nlohmann::json{
+                  {"version", "1.0"},
+                  {"model", {{"type", "WordLevel"}, {"unk_token", "<e>"}, {"vocab", vocabulary}}},
+                  {"decoder", decoder}}
+                  .dump())
+          .string();
+  Alphabet alphabet("hf", nlohmann::json{{"file", file}}.dump());
+  const auto written = [&](bool is_answer) {
+    std::string text;
+    alphabet.generator().generate(
+        {97}, {.is_answer = is_answer}, 2, [&](const std::string& piece) { text += piece; });
+    return text;
+  };
+  CHECK(written(false) == " 98 99");
+  CHECK(written(true) == "98 99");
 }
 
 TEST_CASE("a text ends before a stop string, and at each end token", "[train]") {
