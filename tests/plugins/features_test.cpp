@@ -335,6 +335,21 @@ TEST_CASE("split makes lists of texts, ids and numbers, with weights", "[plugins
         split(R"({"separator": "|", "type": "ids"})", {"1", "2|x"});
       }),
       contains_text("sample 1 of the batch has the entry \"x\" (expected a 64-bit integer)"));
+  const std::string ids_options = R"({"separator": "|", "type": "ids"})";
+  CHECK(ids_of(split(ids_options, {"18446744073709551615| +9223372036854775808", "7"})) ==
+        Ids{-1, std::numeric_limits<int64_t>::min(), 7});
+  for (const std::string wide : {"18446744073709551616", "-9223372036854775809"}) {
+    CHECK_THAT(error_of([&] {
+                 split(ids_options, {"1", wide});
+               }),
+               contains_text("sample 1 of the batch has the entry \"" + wide + "\" (expected"));
+  }
+  CHECK_THAT(
+      error_of([&] {
+        split(ids_options, {"18446744073709551615", "", "3| -1"});
+      }),
+      contains_text("sample 2 of the batch has the entry \" -1\", but sample 0 has "
+                    "\"18446744073709551615\"; a column cannot mix negative ids with ids of"));
   CHECK_THAT(error_of([&] { split(R"({"separator": "|", "weights": ":"})", {"k"}); }),
              contains_text("sample 0 of the batch has the entry \"k\""));
 }

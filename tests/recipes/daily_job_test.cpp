@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -89,6 +90,24 @@ class Job {
     return summary()["reason"];
   }
   json summary() const { return json::parse(std::ifstream(folder_.path() / "run/summary.json")); }
+  std::set<std::string> checkpoints() const {
+    std::set<std::string> names;
+    for (const auto& entry :
+         std::filesystem::directory_iterator(folder_.path() / "run" / "checkpoints")) {
+      names.insert(entry.path().filename().string());
+    }
+    return names;
+  }
+  // The words that add an evaluation on all of the log, at the end of the run.
+  std::vector<std::string> evaluates() const {
+    const json set = {{"type", "columnar"},
+                      {"options",
+                       {{"paths", {log().string()}},
+                        {"columns",
+                         {{{"name", "x"}, {"columns", {"a", "b"}}, {"type", "f32"}},
+                          {{"name", "targets"}, {"column", "y"}, {"type", "f32"}}}}}}};
+    return {"--set", "data.eval=" + set.dump()};
+  }
   // The loss of each step.
   std::map<int64_t, double> losses() const {
     std::map<int64_t, double> losses;
@@ -168,6 +187,7 @@ TEST_CASE("a daily job trains on each day once, whatever happens to the days", "
     job.succeed(2);
   }
   CHECK(job.succeed(2) == "nothing new; trained on all windows up to 2026-03-10");
+  CHECK(job.summary()["data_left_out"].size() == 3);  // the corrupt file is known, and not late
   whole.succeed();
   CHECK(job.summary()["samples"] == whole.summary()["samples"]);
   CHECK(job.summary()["dropped_samples"] == 0);
@@ -177,6 +197,43 @@ TEST_CASE("a daily job trains on each day once, whatever happens to the days", "
   for (const auto& [at, loss] : expected) {
     CHECK(losses.at(at) == Approx(loss).epsilon(1e-10));
   }
+}
+
+TEST_CASE("a day whose columns differ ends the job, and is not skipped", "[recipes]") {
+  const Job job(kSafe);
+  job.add_day(1);
+  job.succeed();
+  const size_t num_steps = job.losses().size();
+  const auto fails_with = [&](const std::string& text, const std::string& why) {
+    std::filesystem::create_directories(job.hour(2, 0));
+    job.add_file(2, 0, "part-0.csv", text);
+    job.add_day(3);
+    const SubprocessResult result = job.run();
+    CHECK(result.exit_code != 0);
+    CHECK_THAT(result.err, contains_text("dt=2026-03-02/hr=00/part-0.csv"));
+    CHECK_THAT(result.err, contains_text(why));
+    CHECK(job.losses().size() == num_steps);
+  };
+  fails_with("a,y\n1,2\n", "no column \"b\"");
+  fails_with("a,b,y\n1,,2\n", "null");
+  fails_with("a,b,y\n1,two,2\n", "two");
+  CHECK(job.succeed(1, {"--set", R"(data.skip_windows=["2026-03-02"])"}) ==
+        "trained on all windows up to 2026-03-03");
+}
+
+TEST_CASE("a day whose files are all corrupt is an empty window", "[recipes]") {
+  const Job job(kSafe);
+  job.add_day(1);
+  std::filesystem::create_directories(job.hour(2, 0));
+  job.add_file(2, 0, "part-0.csv", "a,b,y\n4,\"5\n");
+  job.add_day(3);
+  const SubprocessResult failed = job.run();
+  CHECK(failed.exit_code != 0);
+  CHECK_THAT(failed.err, contains_text("window 2026-03-02: no rows left without the files that"));
+  CHECK(job.succeed(1, {"--set", "data.train.options.empty_windows=skip"}) ==
+        "trained on all windows up to 2026-03-03");
+  CHECK_THAT(job.summary()["data_left_out"].dump(),
+             contains_text("dt=2026-03-02/hr=00/part-0.csv is skipped, in window 2026-03-02"));
 }
 
 TEST_CASE("a window that changes while the job is stopped in it has a way past", "[recipes]") {
@@ -215,6 +272,46 @@ TEST_CASE("a day that arrives after a later day is skipped, wherever the run sto
     CHECK(job.summary()["data_left_out"] ==
           json{"window 2026-03-03 is skipped: it arrived after window 2026-03-04 was read"});
   }
+}
+
+TEST_CASE("a start that finds no new day saves nothing, unless its position has moved",
+          "[recipes]") {
+  const Job job;
+  for (const int day : {1, 2, 4}) {
+    job.add_day(day);
+  }
+  job.succeed();
+  const auto trained = job.checkpoints();
+  CHECK(job.succeed() == "nothing new; trained on all windows up to 2026-03-04");
+  CHECK(job.checkpoints() == trained);
+  job.add_day(3);  // too late: it is skipped, and the next start knows it
+  CHECK(job.succeed() == "nothing new; trained on all windows up to 2026-03-04");
+  const auto moved = job.checkpoints();
+  CHECK(moved != trained);
+  CHECK(job.succeed() == "nothing new; trained on all windows up to 2026-03-04");
+  CHECK(job.checkpoints() == moved);
+  job.add_day(5);
+  CHECK(job.succeed() == "trained on all windows up to 2026-03-05");
+}
+
+TEST_CASE("a start that finds no new day makes the evaluation that was stopped", "[recipes]") {
+  const Job whole;
+  whole.add_day(1);
+  whole.succeed(1, whole.evaluates());
+  const json expected = whole.summary();
+  const Job job;
+  job.add_day(1);
+  const json hooks = {
+      {{"type", "signal_at"},
+       {"options", {{"signals", {{{"event", "before_evaluate"}, {"step", expected["steps"]}}}}}}}};
+  auto stopped = job.evaluates();
+  stopped.insert(stopped.end(), {"--set", "hooks=" + hooks.dump()});
+  CHECK(job.run(1, stopped).exit_code == 75);
+  CHECK_FALSE(job.summary()["metrics"].contains("eval/loss"));
+  CHECK(job.succeed(1, job.evaluates()) == "nothing new; trained on all windows up to 2026-03-01");
+  REQUIRE(job.summary()["metrics"].contains("eval/loss"));
+  CHECK(job.summary()["metrics"]["eval/loss"].get<double>() ==
+        Approx(expected["metrics"]["eval/loss"].get<double>()));
 }
 
 TEST_CASE("new windows need a checkpoint, windows, and no epochs", "[recipes]") {

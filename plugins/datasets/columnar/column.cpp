@@ -84,8 +84,8 @@ T* append(const T* from, const ElementRange& range, T* to, size_t size) {
 
 }  // namespace
 
-std::string RowPlace::of_row(int64_t row) const {
-  return concat(file, ": row group ", group, ", row ", first_row + row, ": ");
+std::string RowPlace::at_row(int64_t row) const {
+  return concat(file, ": row group ", group, ", row ", first_row + row);
 }
 
 Column::Column(ColumnOptions options) : options_(std::move(options)) {
@@ -105,8 +105,8 @@ void Column::add(const arrow::Schema& schema, const std::string& file) {
   form_ = joined(options_, *known, here);
 }
 
-void Column::resolve() {
-  form_ = completed(options_, *form_);
+void Column::resolve(Later later) {
+  form_ = completed(options_, *form_, later);
 }
 
 void Column::check(const arrow::Schema& schema, const std::string& file) const {
@@ -200,11 +200,13 @@ std::vector<SourceArray> Column::arrays_of(const arrow::RecordBatch& batch) cons
                       .nan_is_missing = options_.missing != Missing::kError};
     const ValueMeaning from = index < 0 ? meaning_of(*shape_of(source.array->type()).leaf)
                                         : meaning_of(*batch.schema()->field(index));
-    target.meaning.is_unsigned =
-        type != nullptr && shape_of(type).leaf->id() == arrow::Type::UINT64;
+    target.meaning.is_unsigned = is_unsigned(type, from);
+    if (from.is_untyped && form_->type == ColumnType::kIds && !target.is_hashed && !are_weights) {
+      source.texts = std::dynamic_pointer_cast<arrow::LargeBinaryArray>(source.array);
+    }
     source.array = converted(source.array, from, target, source.bad);
     if (form_->is_map) {
-      source.array = with_plain_weights(source.array, source.bad_weights);
+      source.array = with_plain_weights(source.array, target.nan_is_missing, source.bad_weights);
     }
     out.push_back(std::move(source));
   }
@@ -237,6 +239,21 @@ void Column::check_values(const BadElements& bad,
                  " ",
                  found->second);
     }
+  }
+}
+
+void Column::check_leaf(const SourceArray& source,
+                        const arrow::Array& leaf,
+                        const ElementRanges& ranges,
+                        const RowPlace& place,
+                        const std::string& column,
+                        const std::function<int64_t(int64_t)>& row_of) const {
+  check_values(source.bad, ranges, place, column, row_of);
+  if (form_->type == ColumnType::kIds && options_.hash == StringHash::kNone &&
+      !is_time(form_->meaning.kind)) {
+    signs_->add(column, signed_ids_in(leaf, source.texts.get(), ranges), [&](int64_t element) {
+      return place.at_row(row_of(element));
+    });
   }
 }
 
@@ -273,7 +290,8 @@ ColumnRows Column::read_side_by_side(const std::vector<SourceArray>& sources,
     for (size_t j = 0; j < width; ++j) {
       std::shared_ptr<const void> memory;
       const T* values = nullptr;
-      check_values(sources[j].bad, rows, place, sources_[j], [](int64_t row) { return row; });
+      check_leaf(
+          sources[j], *sources[j].array, rows, place, sources_[j], [](int64_t row) { return row; });
       take_values<T>(
           sources[j].array,
           rows,
@@ -412,7 +430,7 @@ ColumnRows Column::read_filled(const SourceArray& source,
         std::vector<int64_t> offsets = {0};
         const ElementRanges of_row = open_lists(*list, {{row, row + 1}}, offsets, on_null, on_bad);
         check_length(place, row, offsets.back());
-        check_values(source.bad, of_row, place, name, [&](int64_t) { return row; });
+        check_leaf(source, *entries, of_row, place, name, [&](int64_t) { return row; });
         copy_values<T>(
             *entries, of_row, options_.hash, static_cast<T>(options_.fill), on_null, on_bad, out);
       }
@@ -477,7 +495,7 @@ ColumnRows Column::read(const std::vector<SourceArray>& sources,
     ranges = open_lists(*list, ranges, offsets, on_null, on_bad);
     levels.push_back(entries_of(*list));
   }
-  check_values(sources.front().bad, ranges, place, name, row_of);
+  check_leaf(sources.front(), *levels.back(), ranges, place, name, row_of);
   read_values(levels.back(), ranges, on_null, on_bad, out);
   if (form_->has_weights) {
     read_weights(sources, rows, place, out);

@@ -23,6 +23,7 @@
 #include "column_arrays.hpp"
 #include "column_form.hpp"
 #include "column_options.hpp"
+#include "id_signs.hpp"
 #include "leaf_conversion.hpp"
 
 namespace tenon {
@@ -33,8 +34,10 @@ struct RowPlace {
   int group = 0;          // row group, stripe or record batch
   int64_t first_row = 0;  // row 0 of the array, within the group
 
-  // "FILE: row group 2, row 17: "; rows count from 0 within the group.
-  std::string of_row(int64_t row) const;
+  // "FILE: row group 2, row 17"; rows count from 0 within the group.
+  std::string at_row(int64_t row) const;
+  // The same, with ": ".
+  std::string of_row(int64_t row) const { return at_row(row) + ": "; }
 };
 
 // Some rows of a column, in batch form. `data` points into `memory`, or into an array that `memory`
@@ -53,6 +56,8 @@ struct SourceArray {
   std::shared_ptr<arrow::Array> array;
   BadElements bad;          // of its innermost values
   BadElements bad_weights;  // of the values of a map
+  // The ids as text; null if the file has numbers.
+  std::shared_ptr<arrow::LargeBinaryArray> texts;
 };
 
 // Rows [begin, end) of `rows`.
@@ -76,12 +81,16 @@ class Column {
   void add(const arrow::Schema& schema, const std::string& file);
   // True after add().
   bool has_files() const { return form_.has_value(); }
+  // The file that determines type and shape. Requires has_files.
+  const std::string& first_file() const { return form_->file; }
   // False if no file has told type and shape yet.
   bool is_resolved() const { return form_.has_value() && !form_->is_open(); }
   // Ends the sequence of add().
   //
   // Errors   columnar.no_column, columnar.wrong_type for a column that no file determines
-  void resolve();
+  void resolve(Later later);
+  // True if no file that was added has the column. Requires resolve.
+  bool is_in_no_file() const { return tenon::is_in_no_file(*form_); }
   // Checks that the values of another file can be converted.
   //
   // Errors   as add
@@ -150,6 +159,14 @@ class Column {
                     const RowPlace& place,
                     const std::string& column,
                     const std::function<int64_t(int64_t)>& row_of) const;
+  // The same, for the innermost values of `source`, which are `leaf`. Also requires that the column
+  // does not mix negative ids with ids of 2^63 and above.
+  void check_leaf(const SourceArray& source,
+                  const arrow::Array& leaf,
+                  const ElementRanges& ranges,
+                  const RowPlace& place,
+                  const std::string& column,
+                  const std::function<int64_t(int64_t)>& row_of) const;
   [[noreturn]] void fail_null(const RowPlace& place, int64_t row, const std::string& column) const;
   [[noreturn]] void fail_offsets(const RowPlace& place,
                                  int64_t row,
@@ -160,6 +177,8 @@ class Column {
   std::vector<std::string> sources_;
   std::optional<ColumnForm> form_;
   uint32_t field_ = 0;  // index of the values; the other fields follow
+  // Copies of the column share what they have read.
+  std::shared_ptr<IdSigns> signs_ = std::make_shared<IdSigns>();
 };
 
 // "ts in ms, day in days": the units of all columns of times.

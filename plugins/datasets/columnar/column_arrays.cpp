@@ -5,7 +5,6 @@
 
 #include <arrow/extension_type.h>
 #include <arrow/type.h>
-#include <arrow/util/float16.h>
 #include <cstring>
 #include <string_view>
 #include <type_traits>
@@ -125,9 +124,12 @@ void copy_each(const arrow::Array& leaf,
 }
 
 template <class C, class T>
-void copy_primitive(
-    const arrow::Array& leaf, const ElementRanges& ranges, T fill, const OnNull& on_null, T* out) {
-  const C* const values = leaf.data()->GetValues<C>(1);
+void copy_primitive(const arrow::Array& leaf,
+                    const C* values,
+                    const ElementRanges& ranges,
+                    T fill,
+                    const OnNull& on_null,
+                    T* out) {
   if (leaf.null_count() > 0) {
     copy_each(leaf, ranges, fill, on_null, out, [&](int64_t i) { return values[i]; });
     return;
@@ -323,38 +325,29 @@ void copy_values(const arrow::Array& leaf,
       return;
     }
     case Type::INT8:
-      return copy_primitive<int8_t>(leaf, ranges, fill, on_null, out);
     case Type::INT16:
-      return copy_primitive<int16_t>(leaf, ranges, fill, on_null, out);
     case Type::INT32:
-    case Type::DATE32:
-    case Type::TIME32:
-      return copy_primitive<int32_t>(leaf, ranges, fill, on_null, out);
     case Type::INT64:
+    case Type::UINT8:
+    case Type::UINT16:
+    case Type::UINT32:
+    case Type::UINT64:
+    case Type::DATE32:
     case Type::DATE64:
+    case Type::TIME32:
     case Type::TIME64:
     case Type::TIMESTAMP:
     case Type::DURATION:
-      return copy_primitive<int64_t>(leaf, ranges, fill, on_null, out);
-    case Type::UINT8:
-      return copy_primitive<uint8_t>(leaf, ranges, fill, on_null, out);
-    case Type::UINT16:
-      return copy_primitive<uint16_t>(leaf, ranges, fill, on_null, out);
-    case Type::UINT32:
-      return copy_primitive<uint32_t>(leaf, ranges, fill, on_null, out);
-    case Type::UINT64:
-      return copy_primitive<uint64_t>(leaf, ranges, fill, on_null, out);
-    case Type::FLOAT:
-      return copy_primitive<float>(leaf, ranges, fill, on_null, out);
-    case Type::DOUBLE:
-      return copy_primitive<double>(leaf, ranges, fill, on_null, out);
-    case Type::HALF_FLOAT: {
-      const auto* const bits = leaf.data()->GetValues<uint16_t>(1);
-      copy_each(leaf, ranges, fill, on_null, out, [&](int64_t i) {
-        return arrow::util::Float16::FromBits(bits[i]).ToFloat();
+      return with_integers(leaf, [&](const auto* values) {
+        copy_primitive(leaf, values, ranges, fill, on_null, out);
       });
-      return;
-    }
+    case Type::FLOAT:
+      return copy_primitive(leaf, leaf.data()->GetValues<float>(1), ranges, fill, on_null, out);
+    case Type::DOUBLE:
+      return copy_primitive(leaf, leaf.data()->GetValues<double>(1), ranges, fill, on_null, out);
+    case Type::HALF_FLOAT:
+      return with_reals(
+          leaf, [&](const auto& real_at) { copy_each(leaf, ranges, fill, on_null, out, real_at); });
     case Type::NA:
       copy_each(leaf, ranges, fill, on_null, out, [](int64_t) { return 0; });
       return;
@@ -418,12 +411,16 @@ bool has_null(const arrow::Array& array, int64_t element) {
     case Type::MAP: {
       bool found = false;
       with_list(array, [&](const auto& lists) {
-        const std::shared_ptr<arrow::Array> entries =
-            array.type_id() == Type::MAP ? entries_of(array) : lists.values();
         const int64_t begin = lists.value_offset(element);
         const int64_t end = begin + lists.value_length(element);
-        for (int64_t i = begin; i < end && i < entries->length() && begin >= 0 && !found; ++i) {
-          found = has_null(*entries, i);
+        const auto search = [&](const arrow::Array& entries) {
+          for (int64_t i = begin; i < end && i < entries.length() && begin >= 0 && !found; ++i) {
+            found = has_null(entries, i);
+          }
+        };
+        search(*entries_of(array));
+        if (array.type_id() == Type::MAP) {
+          search(*map_values_of(array));
         }
       });
       return found;

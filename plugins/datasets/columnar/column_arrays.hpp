@@ -8,6 +8,7 @@
 #pragma once
 
 #include <arrow/array.h>
+#include <arrow/util/float16.h>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -63,6 +64,50 @@ std::shared_ptr<arrow::DataType> with_entries(const arrow::DataType& type,
 // The values of a map.
 std::shared_ptr<arrow::Array> map_values_of(const arrow::Array& map);
 
+// Calls body(values) with a pointer to the integers of an array, times included.
+template <class Body>
+void with_integers(const arrow::Array& array, const Body& body) {
+  switch (array.type_id()) {
+    case arrow::Type::INT8:
+      return body(array.data()->GetValues<int8_t>(1));
+    case arrow::Type::INT16:
+      return body(array.data()->GetValues<int16_t>(1));
+    case arrow::Type::INT32:
+    case arrow::Type::DATE32:
+    case arrow::Type::TIME32:
+      return body(array.data()->GetValues<int32_t>(1));
+    case arrow::Type::UINT8:
+      return body(array.data()->GetValues<uint8_t>(1));
+    case arrow::Type::UINT16:
+      return body(array.data()->GetValues<uint16_t>(1));
+    case arrow::Type::UINT32:
+      return body(array.data()->GetValues<uint32_t>(1));
+    case arrow::Type::UINT64:
+      return body(array.data()->GetValues<uint64_t>(1));
+    default:
+      return body(array.data()->GetValues<int64_t>(1));
+  }
+}
+
+// Calls body(value_at) with a function from an element of an array of f16, f32 or f64 to its value.
+template <class Body>
+void with_reals(const arrow::Array& array, const Body& body) {
+  switch (array.type_id()) {
+    case arrow::Type::HALF_FLOAT: {
+      const auto* const bits = array.data()->GetValues<uint16_t>(1);
+      return body([bits](int64_t i) { return arrow::util::Float16::FromBits(bits[i]).ToDouble(); });
+    }
+    case arrow::Type::FLOAT: {
+      const auto* const values = array.data()->GetValues<float>(1);
+      return body([values](int64_t i) { return static_cast<double>(values[i]); });
+    }
+    default: {
+      const auto* const values = array.data()->GetValues<double>(1);
+      return body([values](int64_t i) { return values[i]; });
+    }
+  }
+}
+
 // Pointer into the array if its values can be used in place: the type is T and the range has no
 // null. Otherwise null.
 template <class T>
@@ -87,7 +132,7 @@ std::string copy_text(const arrow::Array& leaf,
                       const OnNull& on_null,
                       const OnBadOffset& on_bad_offset);
 
-// True if an element, or any value inside it, is null.
+// True if an element, or any value inside it, is null. The values of maps count as their keys do.
 bool has_null(const arrow::Array& array, int64_t element);
 
 // Index of the element of `list` that contains entry `entry` of entries_of(list). For messages.

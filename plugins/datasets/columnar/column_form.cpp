@@ -51,8 +51,9 @@ std::pair<std::string, std::string> range_of(const std::string& name) {
 }
 
 int index_in(const arrow::Schema& schema, const std::string& file, const std::string& name) {
-  const std::vector<int> all = schema.GetAllFieldIndices(name);
-  if (all.empty()) {
+  check_unique(schema, file, name);
+  const int index = schema.GetFieldIndex(name);
+  if (index < 0) {
     TENON_FAIL(TENON_NOT_FOUND,
                "columnar.no_column",
                file,
@@ -61,16 +62,7 @@ int index_in(const arrow::Schema& schema, const std::string& file, const std::st
                "; the file has ",
                columns_text(schema));
   }
-  if (all.size() > 1) {
-    TENON_FAIL(TENON_INVALID,
-               "columnar.no_column",
-               file,
-               ": ",
-               all.size(),
-               " columns are named ",
-               json_string(name));
-  }
-  return all.front();
+  return index;
 }
 
 std::string types_text(const ColumnForm& form) {
@@ -323,6 +315,20 @@ void check_fill(const ColumnOptions& options) {
   }
 }
 
+// The meaning of values that no file has yet.
+ValueMeaning declared_meaning(const ColumnOptions& options) {
+  ValueMeaning meaning;
+  if (options.unit != TimeUnit::kAuto) {
+    meaning.kind = ValueKind::kInstant;
+    meaning.unit = options.unit;
+  } else if (options.hash != StringHash::kNone || options.type == ColumnType::kText) {
+    meaning.kind = ValueKind::kText;
+  } else {
+    meaning.kind = options.type == ColumnType::kIds ? ValueKind::kInteger : ValueKind::kReal;
+  }
+  return meaning;
+}
+
 }  // namespace
 
 void check_column_options(const ColumnOptions& options) {
@@ -371,6 +377,27 @@ std::vector<std::string> named_sources(const ColumnOptions& options) {
   return names;
 }
 
+// The fields of equally named structs have no columns, so the paths through them are searched.
+void check_unique(const arrow::Schema& schema, const std::string& file, const std::string& name) {
+  for (size_t end = name.size(); end != std::string::npos && end > 0;
+       end = name.rfind('.', end - 1)) {
+    const std::string part = name.substr(0, end);
+    const size_t num_columns = schema.GetAllFieldIndices(part).size();
+    if (num_columns > 1) {
+      TENON_FAIL(TENON_INVALID,
+                 "columnar.no_column",
+                 file,
+                 ": ",
+                 num_columns,
+                 " columns are named ",
+                 json_string(part));
+    }
+    if (num_columns == 1) {
+      return;
+    }
+  }
+}
+
 std::vector<std::string> sources_in(const ColumnOptions& options,
                                     const arrow::Schema& schema,
                                     const std::string& file) {
@@ -378,9 +405,10 @@ std::vector<std::string> sources_in(const ColumnOptions& options,
   for (const std::string& name : named_sources(options)) {
     const auto [first, last] = range_of(name);
     if (options.columns.empty() || first.empty() || schema.GetFieldIndex(name) >= 0) {
-      if (options.absent == Absent::kError || !schema.GetAllFieldIndices(name).empty()) {
+      if (options.absent == Absent::kError) {
         index_in(schema, file, name);
       }
+      check_unique(schema, file, name);
       sources.push_back(name);
       continue;
     }
@@ -396,6 +424,7 @@ std::vector<std::string> sources_in(const ColumnOptions& options,
                  json_string(first));
     }
     for (int i = begin; i <= end; ++i) {
+      check_unique(schema, file, schema.field(i)->name());
       sources.push_back(schema.field(i)->name());
     }
   }
@@ -537,16 +566,24 @@ ColumnForm joined(const ColumnOptions& options, const ColumnForm& known, const C
   return both;
 }
 
-ColumnForm completed(const ColumnOptions& options, ColumnForm form) {
-  const bool is_in_no_file = std::all_of(
+bool is_in_no_file(const ColumnForm& form) {
+  return std::all_of(
       form.types.begin(), form.types.end(), [](const auto& type) { return type == nullptr; });
-  if (is_in_no_file) {
-    TENON_FAIL(TENON_NOT_FOUND,
-               "columnar.no_column",
-               form.file,
-               ": no column ",
-               json_string(named_sources(options).front()),
-               ", and no other file has it");
+}
+
+ColumnForm completed(const ColumnOptions& options, ColumnForm form, Later later) {
+  if (is_in_no_file(form)) {
+    const bool has_type = resolved_type(options, {}) != ColumnType::kAuto;
+    if (later == Later::kNone || !has_type) {
+      TENON_FAIL(TENON_NOT_FOUND,
+                 "columnar.no_column",
+                 form.file,
+                 ": no column ",
+                 json_string(named_sources(options).front()),
+                 ", and no other file has it",
+                 later == Later::kNone ? "" : "; set `type` to begin before a file has it");
+    }
+    form.meaning = declared_meaning(options);
   }
   if (form.is_type_open || (form.are_levels_open && (options.weights || options.length))) {
     form.type = resolved_type(options, {});

@@ -46,6 +46,11 @@ void check_column_options(const ColumnOptions& options);
 // Source column names as written in the options, for example "a..d" for a range.
 std::vector<std::string> named_sources(const ColumnOptions& options);
 
+// Requires that no two columns have the name, or that of a struct in its path.
+//
+// Errors   columnar.no_column, naming file and column
+void check_unique(const arrow::Schema& schema, const std::string& file, const std::string& name);
+
 // Source column names with ranges expanded in file order; the weights column comes last. Columns
 // that the file lacks are included if the options allow it.
 //
@@ -72,9 +77,15 @@ ColumnForm form_in(const ColumnOptions& options,
 // Errors   columnar.wrong_type, naming both files, the column and both types
 ColumnForm joined(const ColumnOptions& options, const ColumnForm& known, const ColumnForm& here);
 
+// True if no file so far has the column.
+bool is_in_no_file(const ColumnForm& form);
+
+// Whether further files will come, which may have a column that no file has.
+enum class Later { kNone, kFiles };
+
 // The form that reads every file, if no file determines more than `form`.
 //
 // Errors   columnar.no_column, columnar.wrong_type
-ColumnForm completed(const ColumnOptions& options, ColumnForm form);
+ColumnForm completed(const ColumnOptions& options, ColumnForm form, Later later);
 
 }  // namespace tenon

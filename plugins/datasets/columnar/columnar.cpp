@@ -21,11 +21,12 @@
 #include <optional>
 #include <set>
 #include <string>
-#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "column.hpp"
+#include "columnar_options.hpp"
+#include "file_faults.hpp"
 #include "row_filter.hpp"
 #include "shard_reader.hpp"
 #include "source_file.hpp"
@@ -34,63 +35,13 @@
 
 namespace {
 
-enum class Check { kAll, kFirst };
-enum class EmptyWindow { kError, kSkip, kWait };
-
-struct ShareOptions : tenon::RowShare {
-  static void bind(tenon::OptionBinder<ShareOptions>& binder) {
-    binder.field("from", &ShareOptions::from).min(0).doc("first part to read");
-    binder.field("to", &ShareOptions::to).min(1).doc("end of the parts to read (exclusive)");
-    binder.field("of", &ShareOptions::of)
-        .min(1)
-        .doc("number of parts, with nearly equal row counts");
-  }
-};
-
-struct CsvOptions {
-  std::string separator = ",";
-  bool header = true;
-  std::vector<std::string> missing_marks;
-
-  static void bind(tenon::OptionBinder<CsvOptions>& binder) {
-    binder.field("separator", &CsvOptions::separator)
-        .non_empty()
-        .doc("column separator, for example \",\", \"\\t\" or \"::\"");
-    binder.field("header", &CsvOptions::header)
-        .doc(
-            "whether the first line has column names; if false, columns are named \"f0\", \"f1\", "
-            "...");
-    binder.field("missing_marks", &CsvOptions::missing_marks)
-        .doc(
-            "texts that are read as null, in addition to an empty text without quotes; numbers "
-            "also read NA, NULL, nan and similar as null");
-  }
-};
-
-struct ColumnarOptions {
-  std::vector<std::string> paths;
-  tenon::FileFormat format = tenon::FileFormat::kAuto;
-  std::vector<tenon::ColumnOptions> columns;
-  std::vector<tenon::Condition> where;
-  tenon::WindowOptions windows;
-  EmptyWindow empty_windows = EmptyWindow::kError;
-  ShareOptions share;
-  int64_t shards = 1;
-  tenon::DealBy deal_by = tenon::DealBy::kRows;
-  int64_t shuffle_groups = 0;
-  int64_t read_rows = 131072;  // Arrow's default for scans
-  Check check = Check::kAll;
-  CsvOptions csv;
-};
-
 // A window and its shards, which are computed when the first one is read.
 struct OpenWindow {
   tenon::DataWindow window;
   std::vector<std::vector<tenon::RowSpan>> shard_spans;
   std::vector<std::unique_ptr<tenon::ShardReader>> shards;
-  bool is_dropped = false;     // its files have changed, and the rest of it is skipped
-  bool is_chosen = false;      // by choose_files()
-  bool has_bad_files = false;  // that are skipped
+  bool is_dropped = false;  // its files have changed, and the rest of it is skipped
+  bool is_chosen = false;   // by choose_files()
 };
 
 class Columnar : public tenon::StreamDataset, public tenon::SourceFiles, public tenon::Stateful {
@@ -98,74 +49,12 @@ class Columnar : public tenon::StreamDataset, public tenon::SourceFiles, public 
   static constexpr const char* kType = "columnar";
   static constexpr const char* kSummary =
       "streams fixed and ragged columns of Parquet, ORC, Feather and CSV files, in windows";
-  using Options = ColumnarOptions;
-  static void bind(tenon::OptionBinder<Options>& binder) {
-    binder.field("paths", &Options::paths)
-        .required()
-        .non_empty()
-        .min_items(1)
-        .path()
-        .doc("files, folders, or patterns of names with *, ? and [...]; also s3://BUCKET/...");
-    binder
-        .choice("format",
-                &Options::format,
-                {{"auto", tenon::FileFormat::kAuto},
-                 {"parquet", tenon::FileFormat::kParquet},
-                 {"orc", tenon::FileFormat::kOrc},
-                 {"feather", tenon::FileFormat::kFeather},
-                 {"csv", tenon::FileFormat::kCsv}})
-        .doc("file format; auto: by file extension");
-    binder.field("columns", &Options::columns)
-        .required()
-        .min_items(1)
-        .doc("columns of a batch and their source columns in the files");
-    binder.field("where", &Options::where)
-        .doc(
-            "conditions that every row must meet; row groups are skipped if their statistics "
-            "exclude all rows");
-    binder.field("windows", &Options::windows).doc("how the data is split into windows");
-    binder
-        .choice("empty_windows",
-                &Options::empty_windows,
-                {{"error", EmptyWindow::kError},
-                 {"skip", EmptyWindow::kSkip},
-                 {"wait", EmptyWindow::kWait}})
-        .doc("windows without rows: fail, skip the window, or wait for rows");
-    binder.field("share", &Options::share)
-        .doc("part of each window to read; another dataset can read the rest");
-    binder.field("shards", &Options::shards)
-        .min(1)
-        .max(65536)
-        .doc(
-            "pieces of a window, read in parallel by loader threads and ranks; at least one per "
-            "rank");
-    binder
-        .choice("deal_by",
-                &Options::deal_by,
-                {{"rows", tenon::DealBy::kRows},
-                 {"row_groups", tenon::DealBy::kRowGroups},
-                 {"files", tenon::DealBy::kFiles}})
-        .doc(
-            "how rows are assigned to shards: equal row counts, or whole row groups or files "
-            "round-robin");
-    binder.field("shuffle_groups", &Options::shuffle_groups)
-        .min(0)
-        .max(65536)
-        .doc("row groups that a shard buffers and shuffles together; 0: no shuffling");
-    binder.field("read_rows", &Options::read_rows)
-        .min(1)
-        .max(1 << 24)
-        .doc("rows decoded at a time from a row group");
-    binder.choice("check", &Options::check, {{"all", Check::kAll}, {"first", Check::kFirst}})
-        .doc(
-            "files whose columns are checked before the run: all existing files, or the first "
-            "only");
-    binder.field("csv", &Options::csv).doc("CSV format options");
-  }
+  using Options = tenon::ColumnarOptions;
+  static void bind(tenon::OptionBinder<Options>& binder) { Options::bind(binder); }
 
   Columnar(const Options& options, const tenon::CreateContext& context)
       : options_(options),
-        filter_(options.where),
+        filter_(options.where, options.columns),
         walk_(
             options.windows,
             options.paths,
@@ -173,47 +62,26 @@ class Columnar : public tenon::StreamDataset, public tenon::SourceFiles, public 
             [this](const tenon::DataWindow& window) { return awaited_in(window); },
             [this](const std::string& line) { host().log_warn(line); }) {
     for (const tenon::ColumnOptions& column : options_.columns) {
-      for (const tenon::Column& other : columns_) {
-        if (other.name() == column.name) {
-          TENON_FAIL(TENON_INVALID,
-                     "columnar.bad_column",
-                     "two columns are named ",
-                     tenon::json_string(column.name));
-        }
-      }
       columns_.emplace_back(with_type_in_text(column));
-      for (const tenon::Condition& condition : options_.where) {
-        filter_.set_unit(condition.column, columns_.back().unit_of(condition.column));
-      }
     }
-    const ShareOptions& share = options_.share;
-    if (share.from >= share.to || share.to > share.of) {
-      TENON_FAIL(TENON_INVALID,
-                 "columnar.bad_share",
-                 "`share` has from ",
-                 share.from,
-                 ", to ",
-                 share.to,
-                 " and of ",
-                 share.of,
-                 "; expected from < to <= of");
-    }
-    if (options_.csv.separator.find_first_of("\"\r\n") != std::string::npos) {
-      TENON_FAIL(TENON_INVALID,
-                 "columnar.bad_separator",
-                 "`separator` is ",
-                 tenon::json_string(options_.csv.separator),
-                 "; expected a text without quotes and line breaks");
-    }
+    options_.check_values();
     file_options_.format = options_.format;
     file_options_.separator = options_.csv.separator;
     file_options_.header = options_.csv.header;
     file_options_.missing_marks = options_.csv.missing_marks;
+    for (const tenon::ColumnOptions& column : options_.columns) {
+      const std::vector<std::string> sources = tenon::named_sources(column);
+      file_options_.sources.insert(file_options_.sources.end(), sources.begin(), sources.end());
+    }
+    for (const tenon::Condition& condition : options_.where) {
+      file_options_.sources.push_back(condition.column);
+    }
     file_options_.inferred = [this](const arrow::Schema& schema) {
       std::set<std::string> names;
       for (const tenon::Column& column : columns_) {
         names.merge(column.inferred_sources(schema));
       }
+      names.merge(filter_.inferred_sources(schema));
       return names;
     };
     rules_.columns = &columns_;
@@ -229,9 +97,13 @@ class Columnar : public tenon::StreamDataset, public tenon::SourceFiles, public 
     int64_t num_rows = 0;
     bool is_resolved = false;
     std::shared_ptr<const tenon::SourceFile> without_rows;
-    for (const tenon::DataFile& file : walk_.start()) {
+    const std::vector<tenon::DataFile> found = walk_.start();
+    for (const tenon::DataFile& file : found) {
+      filter_.add_folders(file.partitions);
+    }
+    for (const tenon::DataFile& file : found) {
       listed_.push_back(file);
-      if (is_resolved && options_.check == Check::kFirst) {
+      if (is_resolved && options_.check == tenon::Check::kFirst) {
         continue;
       }
       if (const auto opened = added(file)) {
@@ -252,9 +124,15 @@ class Columnar : public tenon::StreamDataset, public tenon::SourceFiles, public 
       }
     }
     for (tenon::Column& column : columns_) {
-      column.resolve();
+      column.resolve(walk_.has_windows() ? tenon::Later::kFiles : tenon::Later::kNone);
+      if (column.is_in_no_file()) {
+        host().log_warn("no file has the column ",
+                        tenon::json_string(column.name()),
+                        " yet; its values are missing until one does");
+      }
     }
-    if (num_rows == 0 && options_.check == Check::kAll && !options_.windows.follow) {
+    filter_.resolve();
+    if (num_rows == 0 && options_.check == tenon::Check::kAll && !options_.windows.follow) {
       TENON_FAIL(TENON_INVALID,
                  "columnar.empty",
                  files.front().name,
@@ -313,7 +191,8 @@ class Columnar : public tenon::StreamDataset, public tenon::SourceFiles, public 
     }
     forget_files();
     const tenon::DataWindow& opened = open_windows_.back().window;
-    if (!out.skip && options_.empty_windows == EmptyWindow::kSkip && !walk_.is_known(opened)) {
+    if (!out.skip && options_.empty_windows == tenon::EmptyWindow::kSkip &&
+        !walk_.is_known(opened)) {
       out.skip = is_empty(opened);
     }
     return true;
@@ -360,11 +239,15 @@ class Columnar : public tenon::StreamDataset, public tenon::SourceFiles, public 
   void snapshot(tenon::StateWriter& writer) override {
     walk_.memory().snapshot(writer);
     writer.put_bytes("units", tenon::units_of(columns_));
-    for (size_t i = 0; i < problems_.size(); ++i) {
-      const std::string at = "problems/" + std::to_string(i);
-      writer.put_int((at + "/id").c_str(), static_cast<int64_t>(problems_[i].window.id));
-      writer.put_bytes((at + "/label").c_str(), problems_[i].window.label);
-      writer.put_bytes((at + "/why").c_str(), problems_[i].why);
+    int num_problems = 0;
+    for (const Problem& problem : problems_) {
+      if (!walk_.may_read(problem.file, problem.window)) {
+        continue;
+      }
+      const std::string at = "problems/" + std::to_string(num_problems++);
+      writer.put_int((at + "/id").c_str(), static_cast<int64_t>(problem.window.id));
+      writer.put_bytes((at + "/label").c_str(), problem.window.label);
+      writer.put_bytes((at + "/why").c_str(), problem.why);
     }
   }
   void load(const tenon::StateReader& reader) override {
@@ -491,6 +374,7 @@ class Columnar : public tenon::StreamDataset, public tenon::SourceFiles, public 
   }
 
   struct Problem {
+    tenon::DataFile file;
     tenon::DataWindow window;
     std::string why;
   };
@@ -501,9 +385,9 @@ class Columnar : public tenon::StreamDataset, public tenon::SourceFiles, public 
     });
   }
 
-  // Opens a file and adds it to those that determine the columns. Null for a file that cannot be
-  // opened or has other columns, if that is a problem of its window: the recipe may skip the
-  // window.
+  // Opens a file and adds it to those that determine the columns. Null for a file that is skipped,
+  // and for one that cannot be opened or has other columns, if that is a problem of its window: the
+  // recipe may skip the window.
   std::shared_ptr<const tenon::SourceFile> added(const tenon::DataFile& file) {
     try {
       std::shared_ptr<const tenon::SourceFile> opened = opened_file(file);
@@ -513,19 +397,59 @@ class Columnar : public tenon::StreamDataset, public tenon::SourceFiles, public 
           column.add(*opened->schema(), opened->name());
         }
         columns_.swap(columns);
+        warn_of_hidden_folders(*opened);
       }
       return opened;
     } catch (const tenon::Error& error) {
-      if (!walk_.has_windows() || options_.check == Check::kFirst) {
+      const bool is_fault = tenon::is_file_fault(error);
+      if (!(is_fault && skips_bad_files()) &&
+          (!walk_.has_windows() || options_.check == tenon::Check::kFirst)) {
         throw;
       }
       const std::lock_guard lock(mutex_);
       open_files_.erase(file.name);
       fault_ = fault_.value_or(error);
-      if (options_.windows.bad_files == tenon::OnFault::kFail) {
-        problems_.push_back({walk_.window_of(file), error.what()});
+      if (!is_fault || options_.windows.bad_files == tenon::OnFault::kFail) {
+        const tenon::DataWindow window = walk_.window_of(file);
+        problems_.push_back({file, window, error.what() + advice_on(error, window)});
       }
       return nullptr;
+    }
+  }
+
+  // How to skip what is wrong: a file that cannot be read, or, if the file of another window has
+  // determined the type that this window does not have, that window. The dataset does not know
+  // which windows the recipe's `data` skips.
+  std::string advice_on(const tenon::Error& error, const tenon::DataWindow& window) const {
+    for (const tenon::Column& column : columns_) {
+      if (!column.has_files() ||
+          std::string(error.what()).find(column.first_file()) == std::string::npos) {
+        continue;
+      }
+      const auto first = std::find_if(listed_.begin(), listed_.end(), [&](const auto& file) {
+        return file.name == column.first_file();
+      });
+      const std::string label = first == listed_.end() ? "" : walk_.window_of(*first).label;
+      if (!label.empty() && label != window.label) {
+        return tenon::concat(" (window ",
+                             label,
+                             " determines the type, even if `data.skip_windows` has it; if that "
+                             "window is wrong, skip it with `windows.skip_before`)");
+      }
+    }
+    return tenon::is_file_fault(error) ? " (`windows.bad_files`: \"skip\" skips such files)" : "";
+  }
+
+  void warn_of_hidden_folders(const tenon::SourceFile& file) {
+    for (const std::string& key : file.hidden_folders()) {
+      const std::vector<std::string>& used = file_options_.sources;
+      if (std::find(used.begin(), used.end(), key) != used.end() &&
+          hidden_folders_.insert(key).second) {
+        host().log_warn(file.name(),
+                        ": the column ",
+                        tenon::json_string(key),
+                        " is read from the file, not from the folder of this name");
+      }
     }
   }
 
@@ -554,7 +478,9 @@ class Columnar : public tenon::StreamDataset, public tenon::SourceFiles, public 
     }
     choose_files(open);
     const std::vector<tenon::RowSpan> all = spans(open.window);
-    if (all.empty() && !open.has_bad_files && !is_known) {
+    const bool is_left_out =
+        !open.window.bad_files.empty() && options_.empty_windows == tenon::EmptyWindow::kSkip;
+    if (all.empty() && !is_left_out && !is_known) {
       fail_empty(open.window);
     }
     if (!is_known || open.window.has_changed) {
@@ -577,15 +503,14 @@ class Columnar : public tenon::StreamDataset, public tenon::SourceFiles, public 
     if (open.is_chosen || !skips_bad_files() || (walk_.is_known(window) && !window.has_changed)) {
       return;
     }
-    open.is_chosen = true;
     std::vector<tenon::WindowPart> kept;
-    for (tenon::WindowPart& part : window.parts) {
-      const std::string why = fault_of(part.file);
+    for (const tenon::WindowPart& part : window.parts) {
+      const std::string why = faults_.of(part.file);
       if (why.empty()) {
-        kept.push_back(std::move(part));
+        kept.push_back(part);
         continue;
       }
-      open.has_bad_files = true;
+      window.bad_files.push_back(part.file);
       walk_.leave_out(tenon::concat(part.file.name,
                                     " is skipped",
                                     window.label.empty() ? "" : ", in window ",
@@ -594,43 +519,40 @@ class Columnar : public tenon::StreamDataset, public tenon::SourceFiles, public 
                                     why));
     }
     window.parts = std::move(kept);
+    open.is_chosen = true;
   }
 
-  // Returns why a new window cannot be opened yet; "" if it can.
+  // Returns why a new window cannot be opened yet; "" if it can. Other errors are those of the
+  // window when it is read, because the recipe may skip it.
   std::string awaited_in(const tenon::DataWindow& window) {
     if (options_.windows.bad_files == tenon::OnFault::kWait) {
-      for (const tenon::WindowPart& part : window.parts) {
-        if (std::string why = fault_of(part.file); !why.empty()) {
-          return why;
+      try {
+        for (const tenon::WindowPart& part : window.parts) {
+          if (std::string why = faults_.of(part.file); !why.empty()) {
+            return why;
+          }
         }
+      } catch (const tenon::Error&) {
+        return "";
       }
     }
-    return options_.empty_windows == EmptyWindow::kWait && is_empty(window) ? "it has no rows" : "";
+    return options_.empty_windows == tenon::EmptyWindow::kWait && is_empty(window)
+               ? "it has no rows"
+               : "";
   }
 
-  // Reads all rows of a file. Returns what fails; "" if nothing does.
-  std::string fault_of(const tenon::DataFile& file) {
-    const auto key = std::make_tuple(file.name, file.size, file.changed);
-    const auto known = faults_.find(key);
-    if (known != faults_.end()) {
-      return known->second;
-    }
-    std::string fault;
+  // False if a file cannot be opened: that is an error of the window when it is read. Files that
+  // are skipped have no rows to wait for.
+  bool is_empty(tenon::DataWindow window) {
     try {
-      std::vector<tenon::RowSpan> rows;
-      for (const tenon::RowGroup& group : open(file)->groups()) {
-        rows.push_back({file, group.number, 0, group.rows});
+      if (skips_bad_files() && options_.empty_windows == tenon::EmptyWindow::kWait) {
+        std::vector<tenon::WindowPart>& parts = window.parts;
+        parts.erase(
+            std::remove_if(parts.begin(),
+                           parts.end(),
+                           [this](const auto& part) { return !faults_.of(part.file).empty(); }),
+            parts.end());
       }
-      tenon::ShardReader(rules_, std::move(rows), 0).read_all();
-    } catch (const tenon::Error& error) {
-      fault = error.what();
-    }
-    return faults_.emplace(key, fault).first->second;
-  }
-
-  // False if a file cannot be opened: that is an error of the window when it is read.
-  bool is_empty(const tenon::DataWindow& window) {
-    try {
       return num_rows_of(spans(window)) == 0;
     } catch (const tenon::Error&) {
       return false;
@@ -638,12 +560,17 @@ class Columnar : public tenon::StreamDataset, public tenon::SourceFiles, public 
   }
 
   [[noreturn]] void fail_empty(const tenon::DataWindow& window) const {
+    const bool has_bad_files = !window.bad_files.empty();
     TENON_FAIL(TENON_INVALID,
                "columnar.empty_window",
-               window.parts.empty() ? options_.paths.front() : window.parts.front().file.name,
+               has_bad_files          ? window.bad_files.front().name
+               : window.parts.empty() ? options_.paths.front()
+                                      : window.parts.front().file.name,
                window.label.empty() ? "" : tenon::concat(": window ", window.label),
-               ": no rows left after `where` and `share`; set `empty_windows` to \"skip\" to skip "
-               "such windows");
+               has_bad_files ? ": no rows left without the files that cannot be read; repair them, "
+                               "or set"
+                             : ": no rows left after `where` and `share`; set",
+               " `empty_windows` to \"skip\" to skip such windows");
   }
 
   Options options_;
@@ -657,9 +584,9 @@ class Columnar : public tenon::StreamDataset, public tenon::SourceFiles, public 
   uint64_t epoch_ = 0;
   std::vector<Problem> problems_;      // of files that existed when the run started
   std::optional<tenon::Error> fault_;  // of the first file that cannot be used
-  // Results of fault_of(), by name, size and time of change.
-  std::map<std::tuple<std::string, int64_t, int64_t>, std::string> faults_;
-  std::mutex mutex_;  // guards the members below
+  tenon::FileFaults faults_{rules_};
+  std::set<std::string> hidden_folders_;  // KEYs that were warned of
+  std::mutex mutex_;                      // guards the members below
   std::map<std::string, std::shared_ptr<const tenon::SourceFile>> open_files_;
 };
 

@@ -8,9 +8,11 @@
 #include <arrow/io/compressed.h>
 #include <arrow/record_batch.h>
 #include <arrow/util/compression.h>
+#include <cctype>
 #include <string_view>
 #include <utility>
 
+#include "../plain_text.hpp"
 #include "arrow_status.hpp"
 
 namespace tenon {
@@ -47,6 +49,7 @@ class CsvRecords {
   CsvRecords(const DataFile& file, CsvDialect dialect)
       : file_(file), dialect_(std::move(dialect)), stream_(open_stream(file)) {
     fill();
+    check_text();
     if (std::string_view(buffer_).substr(0, kByteOrderMark.size()) == kByteOrderMark) {
       used_ = kByteOrderMark.size();
     }
@@ -101,6 +104,17 @@ class CsvRecords {
   }
 
  private:
+  // A header may begin with letters that begin another format too, such as "PAR1".
+  void check_text() const {
+    const std::string_view start = std::string_view(buffer_).substr(0, 64);
+    const bool has_control = std::any_of(
+        start.begin(), start.end(), [](unsigned char c) { return c < ' ' && !std::isspace(c); });
+    const std::string format = has_control ? foreign_format(start) : "";
+    if (!format.empty()) {
+      TENON_FAIL(TENON_INVALID, "columnar.read", file_.name, " is ", format);
+    }
+  }
+
   // Reads more, at least as much as is held, so that a long record is scanned a few times only.
   void fill() {
     buffer_.erase(0, used_);
@@ -132,6 +146,15 @@ class CsvRecords {
   int64_t line_ = 1;
   int64_t record_line_ = 1;
 };
+
+// The text of a field, which `unescaped` holds if it has quotes inside.
+std::string_view text_of(const CsvField& field, std::string& unescaped) {
+  if (!field.is_quoted || field.text.find('"') == std::string_view::npos) {
+    return field.text;
+  }
+  unescaped = csv_field_text(field);
+  return unescaped;
+}
 
 // The requested columns as texts. An empty text without quotes and the declared marks are nulls.
 class CsvBatches final : public arrow::RecordBatchReader {
@@ -177,10 +200,8 @@ class CsvBatches final : public arrow::RecordBatchReader {
 
  private:
   arrow::Status append(const CsvField& field, arrow::LargeBinaryBuilder& builder) const {
-    const bool has_quotes_inside =
-        field.is_quoted && field.text.find('"') != std::string_view::npos;
-    const std::string unescaped = has_quotes_inside ? csv_field_text(field) : std::string();
-    const std::string_view text = has_quotes_inside ? std::string_view(unescaped) : field.text;
+    std::string unescaped;
+    const std::string_view text = text_of(field, unescaped);
     const bool is_missing =
         (text.empty() && !field.is_quoted) ||
         std::find(missing_marks_.begin(), missing_marks_.end(), text) != missing_marks_.end();
@@ -224,9 +245,10 @@ CsvFile::CsvFile(DataFile file, const FileOptions& options)
       meanings.emplace_back(i, TextMeaning());
     }
   }
+  std::string unescaped;
   const auto infer = [&] {
     for (auto& [i, meaning] : meanings) {
-      const std::string text = csv_field_text(records.record().fields[i]);
+      const std::string_view text = text_of(records.record().fields[i], unescaped);
       if (std::find(missing_marks_.begin(), missing_marks_.end(), text) == missing_marks_.end()) {
         meaning.add(text);
       }

@@ -28,6 +28,12 @@ std::string_view last_name(std::string_view path) {
   return slash == std::string_view::npos ? path : path.substr(slash + 1);
 }
 
+// "." for a name without a folder.
+std::string folder_of(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  return slash == std::string::npos ? "." : path.substr(0, slash);
+}
+
 bool is_skipped_name(std::string_view name) {
   return name.empty() || name.front() == '.' || name.front() == '_' || ends_with(name, ".tmp") ||
          ends_with(name, ".part") || name == "dataset_info.json" || name == "state.json";
@@ -219,6 +225,7 @@ void FileList::add_files(const Source& source, std::vector<DataFile>& out) {
   std::string base;
   const std::vector<arrow::fs::FileInfo> all = found(source, base);
   const bool is_one_file = source.pattern.empty() && base.empty();
+  const std::string folder = source.prefix + (is_one_file ? folder_of(source.path) : base);
   std::vector<DataFile> files;
   for (const arrow::fs::FileInfo& info : all) {
     if (info.type() != arrow::fs::FileType::File) {
@@ -239,6 +246,7 @@ void FileList::add_files(const Source& source, std::vector<DataFile>& out) {
     file.path = info.path();
     file.name = source.prefix + info.path();
     file.below = is_one_file ? std::string(last_name(info.path())) : std::string(below);
+    file.folder = folder;
     file.size = info.size();
     file.changed = info.mtime() == arrow::fs::kNoTime
                        ? 0
@@ -258,6 +266,28 @@ std::vector<DataFile> FileList::list() const {
     add_files(source, files);
   }
   return files;
+}
+
+std::string FileList::unmatched() const {
+  constexpr size_t kMost = 4;
+  std::string text;
+  bool has_folders = false;
+  for (size_t i = 0; i < sources_.size() && i < kMost; ++i) {
+    const Source& source = sources_[i];
+    std::string base;
+    const std::vector<arrow::fs::FileInfo> all =
+        source.pattern.empty() ? std::vector<arrow::fs::FileInfo>() : found(source, base);
+    has_folders =
+        has_folders || std::any_of(all.begin(), all.end(), [&](const auto& info) {
+          return info.type() == arrow::fs::FileType::Directory &&
+                 ::fnmatch(source.pattern.c_str(), info.path().c_str(), FNM_PATHNAME) == 0;
+        });
+    text += (i > 0 ? ", " : "") + source.prefix + source.path;
+  }
+  text += sources_.size() > kMost ? concat(" and ", sources_.size() - kMost, " more") : "";
+  return has_folders
+             ? concat(text, " matches folders only; add \"/*.parquet\" to match their files")
+             : text;
 }
 
 bool FileList::has_marker(const std::string& name) const {

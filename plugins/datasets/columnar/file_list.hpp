@@ -21,9 +21,10 @@ enum class FileFormat { kAuto, kParquet, kOrc, kFeather, kCsv };
 
 struct DataFile {
   std::shared_ptr<arrow::fs::FileSystem> file_system;
-  std::string path;   // path within the file system
-  std::string name;   // display name, with the scheme, e.g. "s3://"
-  std::string below;  // path relative to the named folder or the pattern's root
+  std::string path;    // path within the file system
+  std::string name;    // display name, with the scheme, e.g. "s3://"
+  std::string below;   // path relative to the named folder or the pattern's root
+  std::string folder;  // the named folder, the pattern's root, or the folder of a named file
   int64_t size = 0;
   int64_t changed = 0;  // modification time, ns; 0: unknown
   // From folders named KEY=VALUE in the path, outermost first, percent-decoded. No value is a null:
@@ -44,6 +45,9 @@ class FileList {
   // Errors   columnar.no_file: TENON_NOT_FOUND for a file or folder that does not exist,
   //          TENON_INVALID for a FIFO or a device; columnar.read
   std::vector<DataFile> list() const;
+
+  // The sources, for the message that no file matches. Names patterns that match folders only.
+  std::string unmatched() const;
 
   // True if a file of this name exists in one of the folders, or next to the files of a pattern.
   bool has_marker(const std::string& name) const;

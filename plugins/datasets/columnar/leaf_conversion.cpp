@@ -4,10 +4,13 @@
 #include <tenon/cpp/guard.hpp>
 #include <tenon/cpp/options.hpp>
 
+#include <algorithm>
+#include <array>
 #include <arrow/builder.h>
 #include <arrow/extension_type.h>
 #include <arrow/util/decimal.h>
 #include <cmath>
+#include <cstdio>
 #include <limits>
 #include <optional>
 #include <string_view>
@@ -258,21 +261,43 @@ Outcome id_of_text(std::string_view text,
   return Outcome::kBad;
 }
 
+// True if the text is an integer and `value`, the f64 nearest to it, is another one.
+bool is_rounded_integer(std::string_view text, double value) {
+  constexpr double kExact = 0x1p53;  // smaller integers are exact
+  if (std::fabs(value) < kExact || !std::isfinite(value)) {
+    return false;
+  }
+  text = trim_csv_blanks(text);
+  text.remove_prefix(text.front() == '+' || text.front() == '-' ? 1 : 0);
+  text.remove_prefix(std::min(text.find_first_not_of('0'), text.size()));
+  if (text.find_first_not_of("0123456789") != std::string_view::npos) {
+    return false;
+  }
+  std::array<char, std::numeric_limits<double>::max_exponent10 + 2> digits{};
+  const int size = std::snprintf(digits.data(), digits.size(), "%.0f", std::fabs(value));
+  return text != std::string_view(digits.data(), static_cast<size_t>(size));
+}
+
 template <class Builder>
 ArrayPointer texts_as_reals(const arrow::LargeBinaryArray& texts, BadElements& bad) {
   return built<Builder>(texts, bad, [&](int64_t i, auto& value, std::string& problem) {
     const std::string_view text = texts.GetView(i);
     const CsvNumber parsed = parse_csv_number(text, value);
     if (parsed == CsvNumber::kGood) {
+      if (std::is_same_v<Builder, arrow::DoubleBuilder> && is_rounded_integer(text, value)) {
+        problem = concat("is ", shortened(text), ", which f64 rounds");
+        problem += id_in(text) ? "; read it as ids" : "";
+        return Outcome::kBad;
+      }
       return Outcome::kValue;
     }
     if (is_null_mark(trim_csv_blanks(text))) {
       return Outcome::kNull;
     }
-    problem = concat("is ",
-                     shortened(text),
-                     parsed == CsvNumber::kOutOfRange ? ", which is too large"
-                                                      : ", which is not a number");
+    problem = concat(
+        "is ",
+        shortened(text),
+        parsed == CsvNumber::kOutOfRange ? ", which is too large" : ", which is not a number");
     return Outcome::kBad;
   });
 }
@@ -365,6 +390,7 @@ ArrayPointer with_plain_words(const ArrayPointer& in) {
                    words);
 }
 
+// Converts the values of a plain array.
 ArrayPointer leaf_as(const ArrayPointer& in,
                      const ValueMeaning& from,
                      const LeafTarget& target,
@@ -381,7 +407,8 @@ ArrayPointer words_as(const ArrayPointer& in,
   const ArrayPointer words = leaf_as(dictionary.dictionary(), from, target, bad_words);
   if (words == dictionary.dictionary()) {
     for (int64_t i = 0; i < in->length() && !bad_words.empty(); ++i) {
-      const auto found = in->IsNull(i) ? bad_words.end() : bad_words.find(dictionary.GetValueIndex(i));
+      const auto found =
+          in->IsNull(i) ? bad_words.end() : bad_words.find(dictionary.GetValueIndex(i));
       if (found != bad_words.end()) {
         bad.emplace(i, found->second);
       }
@@ -418,11 +445,10 @@ ArrayPointer words_as(const ArrayPointer& in,
   }
 }
 
-ArrayPointer leaf_as(const ArrayPointer& given,
+ArrayPointer leaf_as(const ArrayPointer& in,
                      const ValueMeaning& from,
                      const LeafTarget& target,
                      BadElements& bad) {
-  const ArrayPointer in = plain(given);
   if (in->type_id() == Type::NA) {
     return in;
   }
@@ -513,10 +539,11 @@ ArrayPointer converted(const ArrayPointer& array,
   }
 }
 
-ArrayPointer with_plain_weights(const ArrayPointer& map, BadElements& bad) {
+ArrayPointer with_plain_weights(const ArrayPointer& map, bool nan_is_missing, BadElements& bad) {
   const ArrayPointer values = map_values_of(*map);
-  const ArrayPointer made =
-      leaf_as(values, meaning_of(*values->type()), {.type = ColumnType::kF32, .meaning = {}}, bad);
+  const LeafTarget target{
+      .type = ColumnType::kF32, .meaning = {}, .nan_is_missing = nan_is_missing};
+  const ArrayPointer made = leaf_as(plain(values), meaning_of(*values->type()), target, bad);
   return made == values ? map : with_map_part(*map, 1, made);
 }
 

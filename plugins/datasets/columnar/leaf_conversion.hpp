@@ -2,13 +2,12 @@
 //
 // Converts the values of an array to the meaning that its column has in all files: units of times,
 // whole floating-point numbers and decimals as ids, text as numbers. Values that cannot be
-// converted exactly are recorded, and are errors only if their rows are used. Invariant: a value is
-// either exact, or rounded to the nearest number of a declared f32 or f64. Threads: pure functions,
-// from any thread.
+// converted exactly are recorded, and are errors only if their rows are used.
+// Invariant: a value is either exact, or rounded to the nearest number of a declared f32 or f64.
+// Threads: pure functions, from any thread.
 #pragma once
 
 #include <arrow/array.h>
-#include <arrow/util/float16.h>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -40,61 +39,18 @@ std::shared_ptr<arrow::Array> converted(const std::shared_ptr<arrow::Array>& arr
                                         BadElements& bad);
 
 // A plain array with the same elements: lists for list views, strings for string views, the storage
-// of extension types, a dictionary of plain words for dictionaries and run-end encoded arrays. Other
-// arrays are returned as they are.
+// of extension types, a dictionary of plain words for dictionaries and run-end encoded arrays.
+// Other arrays are returned as they are.
 std::shared_ptr<arrow::Array> plain(const std::shared_ptr<arrow::Array>& array);
 
-// The values of a map are converted to f32.
+// The values of a map are converted to f32. With `nan_is_missing`, NaN becomes null.
 std::shared_ptr<arrow::Array> with_plain_weights(const std::shared_ptr<arrow::Array>& map,
+                                                 bool nan_is_missing,
                                                  BadElements& bad);
 
 // The decimal number nearest to an element, and the element as an integer; none if it has a
 // fraction.
 double decimal_as_double(const arrow::Array& decimals, int64_t i);
 std::optional<__int128> decimal_as_integer(const arrow::Array& decimals, int64_t i);
-
-// Calls body(values) with a pointer to the integers of an array, times included.
-template <class Body>
-void with_integers(const arrow::Array& array, const Body& body) {
-  switch (array.type_id()) {
-    case arrow::Type::INT8:
-      return body(array.data()->GetValues<int8_t>(1));
-    case arrow::Type::INT16:
-      return body(array.data()->GetValues<int16_t>(1));
-    case arrow::Type::INT32:
-    case arrow::Type::DATE32:
-    case arrow::Type::TIME32:
-      return body(array.data()->GetValues<int32_t>(1));
-    case arrow::Type::UINT8:
-      return body(array.data()->GetValues<uint8_t>(1));
-    case arrow::Type::UINT16:
-      return body(array.data()->GetValues<uint16_t>(1));
-    case arrow::Type::UINT32:
-      return body(array.data()->GetValues<uint32_t>(1));
-    case arrow::Type::UINT64:
-      return body(array.data()->GetValues<uint64_t>(1));
-    default:
-      return body(array.data()->GetValues<int64_t>(1));
-  }
-}
-
-// Calls body(value_at) with a function from an element of an array of f16, f32 or f64 to its value.
-template <class Body>
-void with_reals(const arrow::Array& array, const Body& body) {
-  switch (array.type_id()) {
-    case arrow::Type::HALF_FLOAT: {
-      const auto* const bits = array.data()->GetValues<uint16_t>(1);
-      return body([bits](int64_t i) { return arrow::util::Float16::FromBits(bits[i]).ToDouble(); });
-    }
-    case arrow::Type::FLOAT: {
-      const auto* const values = array.data()->GetValues<float>(1);
-      return body([values](int64_t i) { return static_cast<double>(values[i]); });
-    }
-    default: {
-      const auto* const values = array.data()->GetValues<double>(1);
-      return body([values](int64_t i) { return values[i]; });
-    }
-  }
-}
 
 }  // namespace tenon

@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "row_filter.hpp"
 
+#include <algorithm>
 #include <arrow/array.h>
 #include <arrow/scalar.h>
-#include <charconv>
-#include <cmath>
 #include <parquet/arrow/reader.h>
 #include <parquet/metadata.h>
 #include <parquet/statistics.h>
 #include <string_view>
 
-#include "../csv/csv_parser.hpp"
 #include "column.hpp"
 #include "column_arrays.hpp"
 #include "leaf_conversion.hpp"
@@ -18,150 +16,30 @@
 namespace tenon {
 namespace {
 
-std::optional<int> order_of(const auto& x, const auto& y) {
-  return x < y    ? std::optional(-1)
-         : y < x  ? std::optional(1)
-         : x == y ? std::optional(0)
-                  : std::nullopt;
+// Whether the column reads this source. Options of types restrict inferred_sources().
+bool reads(ColumnOptions column, const arrow::Schema& schema, const std::string& source) {
+  column.type = ColumnType::kAuto;
+  column.hash = StringHash::kNone;
+  column.unit = TimeUnit::kAuto;
+  return inferred_sources(column, schema).count(source) > 0;
 }
 
-// Compares exactly, without rounding the integer; none for NaN.
-std::optional<int> compare_exactly(__int128 a, double b) {
-  if (std::isnan(b)) {
-    return std::nullopt;
-  }
-  constexpr double kEnd = 0x1p126;
-  if (std::fabs(b) >= kEnd) {
-    return b > 0 ? -1 : 1;
-  }
-  const double whole = std::floor(b);
-  const std::optional<int> order = order_of(a, static_cast<__int128>(whole));
-  return *order == 0 && b > whole ? -1 : order;
-}
-
-// -1, 0 or 1; none if the values cannot be compared, as with NaN.
-std::optional<int> compare(const FilterValue& a, const FilterValue& b) {
-  if (std::holds_alternative<std::string>(a) || std::holds_alternative<std::string>(b)) {
-    return a.index() == b.index() ? order_of(std::get<std::string>(a), std::get<std::string>(b))
-                                  : std::nullopt;
-  }
-  const auto* const whole_a = std::get_if<__int128>(&a);
-  const auto* const whole_b = std::get_if<__int128>(&b);
-  if (whole_a != nullptr && whole_b != nullptr) {
-    return order_of(*whole_a, *whole_b);
-  }
-  if (whole_a != nullptr) {
-    return compare_exactly(*whole_a, std::get<double>(b));
-  }
-  if (whole_b != nullptr) {
-    const std::optional<int> order = compare_exactly(*whole_b, std::get<double>(a));
-    return order ? std::optional(-*order) : std::nullopt;
-  }
-  return order_of(std::get<double>(a), std::get<double>(b));
-}
-
-bool fits(const std::optional<FilterValue>& value, Comparison op, const FilterValue& wanted) {
-  const std::optional<int> order = value ? compare(*value, wanted) : std::nullopt;
-  if (!order) {
-    return false;
-  }
-  switch (op) {
-    case Comparison::kEqual:
-      return *order == 0;
-    case Comparison::kNotEqual:
-      return *order != 0;
-    case Comparison::kLess:
-      return *order < 0;
-    case Comparison::kLessEqual:
-      return *order <= 0;
-    case Comparison::kGreater:
-      return *order > 0;
-    case Comparison::kGreaterEqual:
-      return *order >= 0;
-  }
-  return true;
-}
-
-// Decimal integer of at most 38 digits.
-std::optional<__int128> integer_in(std::string_view text) {
-  constexpr size_t kMostDigits = 38;
-  const bool is_negative = !text.empty() && text.front() == '-';
-  text.remove_prefix(is_negative ? 1 : 0);
-  if (text.empty() || text.size() > kMostDigits) {
-    return std::nullopt;
-  }
-  __int128 value = 0;
-  for (const char c : text) {
-    if (c < '0' || c > '9') {
-      return std::nullopt;
-    }
-    value = value * 10 + (c - '0');
-  }
-  return is_negative ? -value : value;
-}
-
-// The number in a text; none if it is not one.
-std::optional<FilterValue> number_in(std::string_view text) {
-  text = trim_csv_blanks(text);
-  if (const std::optional<__int128> whole = integer_in(text)) {
-    return FilterValue(*whole);
-  }
-  double number = 0;
-  return parse_csv_number(text, number) == CsvNumber::kGood ? std::optional(FilterValue(number))
-                                                            : std::nullopt;
-}
-
-bool is_text(const FilterValue& value) {
-  return std::holds_alternative<std::string>(value);
-}
-
-template <class T>
-__int128 integer_at(const arrow::Array& array, int64_t i) {
-  return static_cast<__int128>(array.data()->GetValues<T>(1)[i]);
-}
-
-// The value of an element that is not null, as an integer, a number or a text.
-FilterValue value_at(const arrow::Array& array, const ValueMeaning& meaning, int64_t i) {
-  using arrow::Type;
-  switch (array.type_id()) {
-    case Type::BOOL:
-      return __int128{static_cast<const arrow::BooleanArray&>(array).Value(i) ? 1 : 0};
-    case Type::INT8:
-      return integer_at<int8_t>(array, i);
-    case Type::INT16:
-      return integer_at<int16_t>(array, i);
-    case Type::INT32:
-    case Type::DATE32:
-    case Type::TIME32:
-      return integer_at<int32_t>(array, i) * nanoseconds_of(meaning.unit);
-    case Type::UINT8:
-      return integer_at<uint8_t>(array, i);
-    case Type::UINT16:
-      return integer_at<uint16_t>(array, i);
-    case Type::UINT32:
-      return integer_at<uint32_t>(array, i);
-    case Type::UINT64:
-      return integer_at<uint64_t>(array, i);
-    case Type::HALF_FLOAT: {
-      double value = 0;
-      copy_values<double>(
-          array, {{i, i + 1}}, StringHash::kNone, 0, [](int64_t) {}, [](int64_t) {}, &value);
-      return value;
-    }
-    case Type::FLOAT:
-      return static_cast<double>(static_cast<const arrow::FloatArray&>(array).Value(i));
-    case Type::DOUBLE:
-      return static_cast<const arrow::DoubleArray&>(array).Value(i);
-    case Type::DECIMAL32:
-    case Type::DECIMAL64:
-    case Type::DECIMAL128:
-    case Type::DECIMAL256: {
-      const std::optional<__int128> whole = decimal_as_integer(array, i);
-      return whole ? FilterValue(*whole) : FilterValue(decimal_as_double(array, i));
-    }
+// What texts without a type are, for messages.
+const char* texts_text(ValueKind kind) {
+  switch (kind) {
+    case ValueKind::kText:
+      return "text";
+    case ValueKind::kInstant:
+      return "text, read as times";
+    case ValueKind::kBool:
+      return "text, read as booleans";
     default:
-      return integer_at<int64_t>(array, i) * nanoseconds_of(meaning.unit);
+      return "text, read as numbers";
   }
+}
+
+const char* value_text(ValueKind kind) {
+  return kind == ValueKind::kInstant ? "time" : kind == ValueKind::kBool ? "boolean" : "number";
 }
 
 }  // namespace
@@ -216,18 +94,74 @@ std::vector<std::string> RowFilter::columns() const {
   return names;
 }
 
-void RowFilter::set_unit(const std::string& column, TimeUnit unit) {
-  for (size_t i = 0; i < conditions_.size(); ++i) {
-    if (conditions_[i].column == column && unit != TimeUnit::kAuto) {
-      known_[i].declared = unit;
+std::set<std::string> RowFilter::inferred_sources(const arrow::Schema& schema) const {
+  std::set<std::string> names;
+  for (const Condition& condition : conditions_) {
+    if (!declared_in(schema, condition.column).has_type()) {
+      names.insert(condition.column);
     }
+  }
+  return names;
+}
+
+RowFilter::Declared RowFilter::declared_in(const arrow::Schema& schema,
+                                           const std::string& source) const {
+  Declared declared;
+  bool is_hashed = false;
+  bool is_plain = false;
+  for (const ColumnOptions& column : columns_) {
+    if (!reads(column, schema, source)) {
+      continue;
+    }
+    const bool has_hash = column.hash != StringHash::kNone;
+    is_hashed = is_hashed || has_hash;
+    is_plain = is_plain || !has_hash;
+    if (declared.unit == TimeUnit::kAuto) {
+      declared.unit = column.unit;
+    }
+    if (declared.type == ColumnType::kAuto && !has_hash) {
+      declared.type = column.type;
+    }
+    const std::vector<std::string> names = named_sources(column);
+    declared.may_be_absent =
+        declared.may_be_absent || (column.absent == Absent::kMissing &&
+                                   std::find(names.begin(), names.end(), source) != names.end());
+  }
+  if (is_hashed && !is_plain) {
+    declared.type = ColumnType::kText;
+  }
+  return declared;
+}
+
+void RowFilter::add_folders(const Folders& folders) {
+  for (const auto& [key, value] : folders) {
+    for (size_t i = 0; i < conditions_.size(); ++i) {
+      if (conditions_[i].column == key) {
+        known_[i].in_folders.add(value.value_or(""));
+      }
+    }
+  }
+}
+
+void RowFilter::resolve() {
+  {
+    const std::lock_guard lock(mutex_);
+    is_resolved_ = true;
+  }
+  for (size_t i = 0; i < conditions_.size(); ++i) {
+    check_value(i);
   }
 }
 
 void RowFilter::check(const arrow::Schema& schema, const std::string& file) const {
   for (size_t i = 0; i < conditions_.size(); ++i) {
     const Condition& condition = conditions_[i];
+    check_unique(schema, file, condition.column);
     const std::shared_ptr<arrow::Field> field = schema.GetFieldByName(condition.column);
+    const Declared declared = declared_in(schema, condition.column);
+    if (field == nullptr && declared.may_be_absent) {
+      continue;
+    }
     if (field == nullptr) {
       TENON_FAIL(TENON_NOT_FOUND,
                  "columnar.no_column",
@@ -237,53 +171,86 @@ void RowFilter::check(const arrow::Schema& schema, const std::string& file) cons
                  ", which `where` refers to");
     }
     const ValueMeaning meaning = meaning_of(*field);
-    const FilterValue& value = condition.value.value;
     bool is_comparable = shape_of(field->type()).levels == 0;
     if (!meaning.is_untyped && meaning.kind != ValueKind::kNull) {
-      const auto* const text = std::get_if<std::string>(&value);
-      const bool is_comparable_text =
-          text != nullptr && (meaning.kind == ValueKind::kText ||
-                              (meaning.kind == ValueKind::kInstant && instant_in(*text)) ||
-                              (is_number(meaning.kind) && number_in(*text)));
+      const auto* const text = std::get_if<std::string>(&condition.value.value);
       is_comparable =
-          is_comparable &&
-          (text == nullptr ? is_number(meaning.kind) || is_time(meaning.kind) : is_comparable_text);
+          is_comparable && (text == nullptr ? is_number(meaning.kind) || is_time(meaning.kind)
+                                            : value_in(*text, meaning.kind).has_value());
     }
     if (!is_comparable) {
-      TENON_FAIL(TENON_INVALID,
-                 "columnar.wrong_type",
-                 file,
-                 ": the column ",
-                 json_string(condition.column),
-                 " is ",
-                 field->type()->ToString(),
-                 ", but `where` compares it with a ",
-                 is_text(value) ? concat("string, ", json_string(std::get<std::string>(value)))
-                                : "number");
+      fail_value(i, file, field->type()->ToString(), "");
     }
-    check_known(i, meaning, *field, file);
+    check_known(i, declared, meaning, *field, file);
   }
 }
 
+void RowFilter::fail_value(size_t i,
+                           const std::string& file,
+                           const std::string& what,
+                           const std::string& advice) const {
+  const FilterValue& value = conditions_[i].value.value;
+  TENON_FAIL(
+      TENON_INVALID,
+      "columnar.wrong_type",
+      file,
+      ": the column ",
+      json_string(conditions_[i].column),
+      " is ",
+      what,
+      ", but `where` compares it with a ",
+      is_text(value) ? concat("string, ", json_string(std::get<std::string>(value))) : "number",
+      advice);
+}
+
 void RowFilter::check_known(size_t i,
+                            const Declared& declared,
                             const ValueMeaning& meaning,
                             const arrow::Field& field,
                             const std::string& file) const {
-  if (meaning.is_untyped || meaning.kind == ValueKind::kNull) {
-    return;
-  }
-  const std::lock_guard lock(mutex_);
-  Known& known = known_[i];
-  if (known.file.empty()) {
-    known.meaning = meaning;
+  bool is_late = false;
+  {
+    const std::lock_guard lock(mutex_);
+    Known& known = known_[i];
+    const ValueMeaning before = known.meaning;
+    const bool is_first = known.file.empty();
+    if (is_first) {
+      known.declared = declared;
+    }
+    if (meaning.kind == ValueKind::kNull && !(meaning.is_untyped && is_first)) {
+      return;
+    }
+    if (is_first || before.kind == ValueKind::kNull) {
+      is_late = is_resolved_;
+      known.meaning = meaning;
+    } else if (meaning.is_untyped) {
+      known.meaning = before.is_untyped && !is_resolved_ ? joined(before, meaning) : before;
+      return;
+    } else if (before.is_untyped && !is_resolved_) {
+      known.meaning = meaning;  // a file's type decides what the texts of others mean
+      if (is_time(before.kind) && is_time(meaning.kind)) {
+        known.meaning.unit = before.unit;
+      }
+    } else {
+      check_agrees(known, meaning, field, file);
+      return;
+    }
     known.type = field.type()->ToString();
     known.file = file;
-    return;
   }
+  if (is_late) {
+    check_value(i);
+  }
+}
+
+void RowFilter::check_agrees(const Known& known,
+                             const ValueMeaning& meaning,
+                             const arrow::Field& field,
+                             const std::string& file) const {
   const bool are_numbers = is_number(meaning.kind) && is_number(known.meaning.kind);
   const bool have_equal_zones =
       meaning.zone == known.meaning.zone || meaning.zone == TimeZone::kAny ||
-      known.meaning.zone == TimeZone::kAny || known.declared != TimeUnit::kAuto;
+      known.meaning.zone == TimeZone::kAny || known.declared.unit != TimeUnit::kAuto;
   if (!are_numbers && (meaning.kind != known.meaning.kind || !have_equal_zones)) {
     TENON_FAIL(TENON_INVALID,
                "columnar.wrong_type",
@@ -293,32 +260,59 @@ void RowFilter::check_known(size_t i,
                " is ",
                field.type()->ToString(),
                ", but ",
-               known.type,
+               known.meaning.is_untyped ? texts_text(known.meaning.kind) : known.type,
                " in ",
                known.file,
                ", so that `where` cannot compare both with one value");
   }
 }
 
+void RowFilter::check_value(size_t i) const {
+  const ValueMeaning meaning = meaning_of_texts(i);
+  std::string file;
+  {
+    const std::lock_guard lock(mutex_);
+    file = known_[i].file;
+  }
+  if (file.empty() || meaning.kind == ValueKind::kNull || wanted(i, meaning)) {
+    return;
+  }
+  fail_value(i,
+             file,
+             texts_text(meaning.kind),
+             meaning.kind == ValueKind::kText ? "; write `value` as a string" : "");
+}
+
+ValueMeaning RowFilter::meaning_of_texts(size_t i) const {
+  const std::lock_guard lock(mutex_);
+  const Known& known = known_[i];
+  const Declared& declared = known.declared;
+  ValueMeaning meaning = known.meaning;
+  if (declared.unit != TimeUnit::kAuto) {
+    meaning.kind = ValueKind::kInstant;
+    meaning.unit = declared.unit;
+  } else if (declared.type == ColumnType::kText) {
+    meaning.kind = ValueKind::kText;
+  } else if (declared.type != ColumnType::kAuto && meaning.is_untyped && !is_time(meaning.kind) &&
+             (meaning.kind != ValueKind::kBool || declared.type != ColumnType::kIds)) {
+    meaning.kind = ValueKind::kReal;
+  }
+  return meaning;
+}
+
 std::optional<FilterValue> RowFilter::wanted(size_t i, const ValueMeaning& meaning) const {
   const FilterValue& value = conditions_[i].value.value;
   if (const auto* const text = std::get_if<std::string>(&value)) {
-    if (meaning.is_untyped || meaning.kind == ValueKind::kText) {
-      return value;
-    }
-    if (meaning.kind != ValueKind::kInstant) {
-      return number_in(*text);
-    }
-    const std::optional<__int128> instant = instant_in(*text);
-    return instant ? std::optional(FilterValue(*instant)) : std::nullopt;
+    return value_in(*text, meaning.kind);
   }
-  if (!is_time(meaning.kind) || meaning.is_untyped) {
-    return value;
+  if (!is_time(meaning.kind)) {
+    return is_number(meaning.kind) ? std::optional(value) : std::nullopt;
   }
   TimeUnit unit = TimeUnit::kAuto;
   {
     const std::lock_guard lock(mutex_);
-    unit = known_[i].declared != TimeUnit::kAuto ? known_[i].declared : known_[i].meaning.unit;
+    const Known& known = known_[i];
+    unit = known.declared.unit != TimeUnit::kAuto ? known.declared.unit : known.meaning.unit;
   }
   const int64_t nanoseconds = nanoseconds_of(unit);
   if (const auto* const whole = std::get_if<__int128>(&value)) {
@@ -333,19 +327,26 @@ void RowFilter::apply(const arrow::RecordBatch& batch,
   for (size_t c = 0; c < conditions_.size(); ++c) {
     const Condition& condition = conditions_[c];
     const int index = batch.schema()->GetFieldIndex(condition.column);
-    const ValueMeaning meaning = meaning_of(*batch.schema()->field(index));
-    // None for a column without values, whose rows never match.
-    const FilterValue value = wanted(c, meaning).value_or(__int128{0});
-    std::shared_ptr<arrow::Array> column = plain(batch.column(index));
+    ValueMeaning meaning = index < 0 ? ValueMeaning() : meaning_of(*batch.schema()->field(index));
+    const bool has_texts = meaning.kind == ValueKind::kText || meaning.is_untyped;
+    if (meaning.is_untyped) {
+      meaning = meaning_of_texts(c);
+    }
+    const std::optional<FilterValue> value = wanted(c, meaning);
+    if (index < 0 || !value) {  // the column is absent, or has nulls only
+      std::fill(keep.begin(), keep.end(), 0);
+      return;
+    }
+    const std::shared_ptr<arrow::Array> column = plain(batch.column(index));
     const auto apply_to_rows = [&](const auto& value_of_row) {
       for (int64_t row = 0; row < batch.num_rows(); ++row) {
         char& kept = keep[static_cast<size_t>(row)];
-        kept = kept != 0 && !has_null(*column, row) && fits(value_of_row(row), condition.op, value)
+        kept = kept != 0 && !has_null(*column, row) && fits(value_of_row(row), condition.op, *value)
                    ? 1
                    : 0;
       }
     };
-    if (meaning.kind == ValueKind::kText || meaning.is_untyped) {
+    if (has_texts) {
       std::vector<int64_t> offsets = {0};
       const OnBadOffset on_bad = [&](int64_t row) {
         TENON_FAIL(TENON_INVALID,
@@ -359,26 +360,24 @@ void RowFilter::apply(const arrow::RecordBatch& batch,
           *column, {{0, batch.num_rows()}}, offsets, [](int64_t) {}, on_bad);
       apply_to_rows([&](int64_t row) -> std::optional<FilterValue> {
         const auto i = static_cast<size_t>(row);
-        std::string text = bytes.substr(static_cast<size_t>(offsets[i]),
-                                        static_cast<size_t>(offsets[i + 1] - offsets[i]));
-        if (is_text(value)) {
-          return FilterValue(std::move(text));
-        }
-        if (is_null_mark(trim_csv_blanks(text))) {
+        const std::string_view text = std::string_view(bytes).substr(
+            static_cast<size_t>(offsets[i]), static_cast<size_t>(offsets[i + 1] - offsets[i]));
+        if (is_null_text(text, meaning.kind)) {
           return std::nullopt;
         }
-        const std::optional<FilterValue> number = number_in(text);
-        if (!number) {
+        std::optional<FilterValue> found = value_in(text, meaning.kind);
+        if (!found) {
           TENON_FAIL(TENON_INVALID,
                      "columnar.bad_value",
                      place.of_row(row),
                      "the column ",
                      json_string(condition.column),
                      " is ",
-                     json_string(text),
-                     ", but `where` compares it with a number");
+                     json_string(std::string(text)),
+                     ", but `where` compares it with a ",
+                     value_text(meaning.kind));
         }
-        return number;
+        return found;
       });
       continue;
     }
@@ -389,7 +388,7 @@ void RowFilter::apply(const arrow::RecordBatch& batch,
       continue;
     }
     const auto& dictionary = static_cast<const arrow::DictionaryArray&>(*column);
-    const std::shared_ptr<arrow::Array> words = plain(dictionary.dictionary());
+    const std::shared_ptr<arrow::Array> words = dictionary.dictionary();
     apply_to_rows([&](int64_t row) -> std::optional<FilterValue> {
       const int64_t word = dictionary.GetValueIndex(row);
       return word < 0 || word >= words->length() ? std::nullopt
@@ -477,26 +476,38 @@ bool RowFilter::may_fit(const parquet::RowGroupMetaData& group) const {
 bool RowFilter::fits_partition(const std::string& key,
                                const std::optional<std::string>& value,
                                const std::string& file) const {
-  for (const Condition& condition : conditions_) {
-    if (condition.column != key) {
+  for (size_t c = 0; c < conditions_.size(); ++c) {
+    if (conditions_[c].column != key) {
       continue;
     }
-    const FilterValue& wanted = condition.value.value;
-    std::optional<FilterValue> found;
-    if (value) {
-      found = is_text(wanted) ? FilterValue(*value) : number_in(*value);
-      if (!found) {
-        TENON_FAIL(TENON_INVALID,
-                   "columnar.wrong_type",
-                   file,
-                   ": the folder ",
-                   key,
-                   "=",
-                   *value,
-                   " is no number, but `where` compares it with a number");
+    {
+      const std::lock_guard lock(mutex_);
+      Known& known = known_[c];
+      if (known.meaning.is_untyped && !is_resolved_) {
+        known.meaning = joined(known.meaning, known.in_folders.meaning());
       }
     }
-    if (!fits(found, condition.op, wanted)) {
+    const ValueMeaning meaning = meaning_of_texts(c);
+    if (!value || is_null_text(*value, meaning.kind)) {
+      return false;
+    }
+    const std::optional<FilterValue> found = value_in(*value, meaning.kind);
+    if (!found) {
+      TENON_FAIL(TENON_INVALID,
+                 "columnar.wrong_type",
+                 file,
+                 ": the folder ",
+                 key,
+                 "=",
+                 *value,
+                 " is no ",
+                 value_text(meaning.kind),
+                 ", but `where` compares it with a ",
+                 value_text(meaning.kind));
+    }
+    // resolve() rejects a condition without a value to compare with.
+    const std::optional<FilterValue> limit = wanted(c, meaning);
+    if (limit && !fits(found, conditions_[c].op, *limit)) {
       return false;
     }
   }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Filters rows by conditions on columns. Row group statistics decide if they suffice; otherwise the
-// values decide. Comparisons are exact: 64-bit integers are never compared as f64, and times are
-// compared in one unit.
+// values decide. Texts of files without types (CSV, KEY=VALUE folders) are compared by their
+// meaning: the declared type or unit of their column, else the type inferred from all files.
 // Invariant: a row group is skipped only if none of its rows matches.
 // Threads: const functions from any thread.
 #pragma once
@@ -12,13 +12,16 @@
 #include <arrow/record_batch.h>
 #include <arrow/type.h>
 #include <cstdint>
-#include <map>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
-#include <variant>
+#include <utility>
 #include <vector>
 
+#include "column_form.hpp"
+#include "column_options.hpp"
+#include "filter_value.hpp"
 #include "value_meaning.hpp"
 
 namespace parquet {
@@ -27,14 +30,9 @@ class RowGroupMetaData;
 
 namespace tenon {
 
-// A number or string in a recipe, or a value of a file. Times are nanoseconds.
-using FilterValue = std::variant<__int128, double, std::string>;
-
 struct ConditionValue {
   FilterValue value = __int128{0};
 };
-
-enum class Comparison { kEqual, kNotEqual, kLess, kLessEqual, kGreater, kGreaterEqual };
 
 struct Condition {
   std::string column;
@@ -49,17 +47,29 @@ struct RowPlace;
 
 class RowFilter {
  public:
-  explicit RowFilter(std::vector<Condition> conditions)
-      : conditions_(std::move(conditions)), known_(conditions_.size()) {}
+  using Folders = std::vector<std::pair<std::string, std::optional<std::string>>>;
+
+  // `columns` declare types and units.
+  RowFilter(std::vector<Condition> conditions, std::vector<ColumnOptions> columns)
+      : conditions_(std::move(conditions)),
+        columns_(std::move(columns)),
+        known_(conditions_.size()) {}
 
   bool is_empty() const { return conditions_.empty(); }
   std::vector<std::string> columns() const;
-  // Sets the unit of numbers that are compared with times of a column. Otherwise it is that of the
-  // first file.
-  void set_unit(const std::string& column, TimeUnit unit);
+  // For files without types (CSV): the columns of conditions whose types no column declares.
+  std::set<std::string> inferred_sources(const arrow::Schema& schema) const;
+
+  // Adds the folders of a file to those that determine what the values of a KEY mean. Requires that
+  // no file was checked.
+  void add_folders(const Folders& folders);
+  // Ends the sequence of files that determine what a column means.
+  //
+  // Errors   columnar.wrong_type, naming a column whose values have another type than its condition
+  void resolve();
 
   // Checks that each column exists, that its type is comparable with the condition's value, and
-  // that it means the same as in earlier files.
+  // that it means the same as in earlier files. A file may lack a column whose options allow that.
   //
   // Errors   columnar.no_column, columnar.wrong_type
   void check(const arrow::Schema& schema, const std::string& file) const;
@@ -79,24 +89,50 @@ class RowFilter {
                       const std::string& file) const;
 
  private:
-  struct Known {
-    ValueMeaning meaning;
-    std::string type;
-    std::string file;
-    TimeUnit declared = TimeUnit::kAuto;
+  // What the options of all columns that read a source say about it.
+  struct Declared {
+    TimeUnit unit = TimeUnit::kAuto;
+    ColumnType type = ColumnType::kAuto;  // kText if every column hashes it
+    bool may_be_absent = false;
+
+    bool has_type() const { return unit != TimeUnit::kAuto || type != ColumnType::kAuto; }
   };
 
+  struct Known {
+    Declared declared;
+    // Of files with types, if there is one; else of the texts of all files.
+    ValueMeaning meaning;
+    TextMeaning in_folders;
+    std::string type;
+    std::string file;
+  };
+
+  Declared declared_in(const arrow::Schema& schema, const std::string& source) const;
+  [[noreturn]] void fail_value(size_t i,
+                               const std::string& file,
+                               const std::string& what,
+                               const std::string& advice) const;
   void check_known(size_t i,
+                   const Declared& declared,
                    const ValueMeaning& meaning,
                    const arrow::Field& field,
                    const std::string& file) const;
+  void check_agrees(const Known& known,
+                    const ValueMeaning& meaning,
+                    const arrow::Field& field,
+                    const std::string& file) const;
+  void check_value(size_t i) const;
+  // What the texts of files without types mean.
+  ValueMeaning meaning_of_texts(size_t i) const;
   // The value to compare with: a time in nanoseconds, a number, or a text; none if values of this
-  // meaning cannot be compared.
+  // meaning cannot be compared with it.
   std::optional<FilterValue> wanted(size_t i, const ValueMeaning& meaning) const;
 
   std::vector<Condition> conditions_;
-  mutable std::mutex mutex_;          // guards the next member
-  mutable std::vector<Known> known_;  // per condition; set by the first file
+  std::vector<ColumnOptions> columns_;
+  mutable std::mutex mutex_;  // guards the next members
+  bool is_resolved_ = false;
+  mutable std::vector<Known> known_;  // per condition
 };
 
 template <>

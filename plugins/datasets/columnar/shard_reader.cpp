@@ -168,6 +168,9 @@ ShardReader::Piece ShardReader::make_piece(const std::shared_ptr<arrow::RecordBa
   if (!rules_.filter->is_empty()) {
     keep_all();
     rules_.filter->apply(*batch, place, keep);
+    if (std::count(keep.begin(), keep.end(), 1) == 0) {
+      return {};
+    }
   }
   std::vector<std::vector<SourceArray>> sources;
   for (const Column& column : *rules_.columns) {

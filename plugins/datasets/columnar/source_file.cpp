@@ -9,7 +9,7 @@
 #include <arrow/io/interfaces.h>
 #include <arrow/ipc/reader.h>
 #include <arrow/scalar.h>
-#include <arrow/table.h>
+#include <arrow/type_traits.h>
 #include <functional>
 #include <parquet/arrow/reader.h>
 #include <parquet/arrow/schema.h>
@@ -20,6 +20,7 @@
 #include "arrow_status.hpp"
 #include "column.hpp"
 #include "csv_file.hpp"
+#include "leaf_conversion.hpp"
 
 namespace tenon {
 namespace {
@@ -137,6 +138,20 @@ class OrcFile final : public SourceFile {
   }
 };
 
+// Reads the given columns; all if none is given. Without columns, `schema` may be null.
+arrow::ipc::IpcReadOptions ipc_options(const std::shared_ptr<arrow::Schema>& schema,
+                                       const std::vector<std::string>& columns) {
+  arrow::ipc::IpcReadOptions options = arrow::ipc::IpcReadOptions::Defaults();
+  options.use_threads = false;
+  for (const std::string& column : columns) {
+    const int field = schema->GetFieldIndex(column);
+    if (field >= 0) {
+      options.included_fields.push_back(field);
+    }
+  }
+  return options;
+}
+
 class FeatherFile final : public SourceFile {
  public:
   explicit FeatherFile(DataFile file) : SourceFile(std::move(file)) {
@@ -164,16 +179,10 @@ class FeatherFile final : public SourceFile {
  private:
   std::shared_ptr<arrow::ipc::RecordBatchFileReader> open(
       const std::vector<std::string>& columns) const {
-    arrow::ipc::IpcReadOptions options = arrow::ipc::IpcReadOptions::Defaults();
-    options.use_threads = false;
-    for (const std::string& column : columns) {
-      const int field = schema_->GetFieldIndex(column);
-      if (field >= 0) {
-        options.included_fields.push_back(field);
-      }
-    }
     return value_of(
-        arrow::ipc::RecordBatchFileReader::Open(open_random(file_), options), name(), kUnreadable);
+        arrow::ipc::RecordBatchFileReader::Open(open_random(file_), ipc_options(schema_, columns)),
+        name(),
+        kUnreadable);
   }
 };
 
@@ -216,21 +225,15 @@ class StreamFile final : public SourceFile {
  private:
   std::shared_ptr<arrow::ipc::RecordBatchStreamReader> open(
       const std::vector<std::string>& columns) const {
-    arrow::ipc::IpcReadOptions options = arrow::ipc::IpcReadOptions::Defaults();
-    options.use_threads = false;
-    for (const std::string& column : columns) {
-      const int field = schema_->GetFieldIndex(column);
-      if (field >= 0) {
-        options.included_fields.push_back(field);
-      }
-    }
-    return value_of(arrow::ipc::RecordBatchStreamReader::Open(open_random(file_), options),
+    return value_of(arrow::ipc::RecordBatchStreamReader::Open(open_random(file_),
+                                                              ipc_options(schema_, columns)),
                     name(),
                     kUnreadable);
   }
 };
 
-// Adds the fields of a struct, or of a list of structs, to `fields`, with their paths.
+// Calls add(path, type) for each field of a struct, or of a list of structs, and for each field
+// below it. If several fields have one name, skips the fields below them.
 void add_fields_of(
     const arrow::DataType& type,
     const std::function<std::shared_ptr<arrow::DataType>(const std::shared_ptr<arrow::DataType>&)>&
@@ -244,22 +247,23 @@ void add_fields_of(
         std::vector<std::string> below = path;
         below.push_back(field->name());
         add(below, wrapped(field->type()));
-        add_fields_of(*field->type(), wrapped, below, add);
+        if (static_cast<const arrow::StructType&>(type).GetFieldIndex(field->name()) >= 0) {
+          add_fields_of(*field->type(), wrapped, below, add);
+        }
       }
       return;
     case arrow::Type::LIST:
     case arrow::Type::LARGE_LIST:
-    case arrow::Type::FIXED_SIZE_LIST: {
+    case arrow::Type::FIXED_SIZE_LIST:
+    case arrow::Type::LIST_VIEW:
+    case arrow::Type::LARGE_LIST_VIEW: {
       const auto& list = static_cast<const arrow::BaseListType&>(type);
       add_fields_of(
           *list.value_type(),
-          [&](const std::shared_ptr<arrow::DataType>& entry) -> std::shared_ptr<arrow::DataType> {
-            return wrapped(
-                type.id() == arrow::Type::LARGE_LIST ? arrow::large_list(entry)
-                : type.id() == arrow::Type::LIST
-                    ? arrow::list(entry)
-                    : arrow::fixed_size_list(
-                          entry, static_cast<const arrow::FixedSizeListType&>(type).list_size()));
+          [&](const std::shared_ptr<arrow::DataType>& entry) {
+            // plain() makes large lists of views.
+            return wrapped(arrow::is_list_view(type.id()) ? arrow::large_list(entry)
+                                                          : with_entries(type, entry));
           },
           path,
           add);
@@ -270,13 +274,17 @@ void add_fields_of(
   }
 }
 
-// The field of a struct, or of the structs in a list, at path[at] and below.
+// The field of a struct, or of the structs in a list, at path[at] and below. Structs without fields
+// (type null) stand for the fields.
 std::shared_ptr<arrow::Array> field_at(const std::shared_ptr<arrow::Array>& array,
                                        const std::vector<std::string>& path,
                                        size_t at,
                                        const std::string& file) {
-  if (at == path.size()) {
+  if (at == path.size() || array->type_id() == arrow::Type::NA) {
     return array;
+  }
+  if (arrow::is_list_view(array->type_id())) {
+    return field_at(plain(array), path, at, file);
   }
   if (array->type_id() == arrow::Type::STRUCT) {
     const auto& fields = static_cast<const arrow::StructArray&>(*array);
@@ -284,16 +292,7 @@ std::shared_ptr<arrow::Array> field_at(const std::shared_ptr<arrow::Array>& arra
     return field_at(
         value_of(fields.GetFlattenedField(index), file, kUnreadable), path, at + 1, file);
   }
-  const std::shared_ptr<arrow::Array> entries = field_at(entries_of(*array), path, at, file);
-  const std::shared_ptr<arrow::ArrayData> data = array->data()->Copy();
-  data->child_data[0] = entries->data();
-  data->type = array->type_id() == arrow::Type::LIST ? arrow::list(entries->type())
-               : array->type_id() == arrow::Type::LARGE_LIST
-                   ? arrow::large_list(entries->type())
-                   : arrow::fixed_size_list(
-                         entries->type(),
-                         static_cast<const arrow::FixedSizeListType&>(*array->type()).list_size());
-  return arrow::MakeArray(data);
+  return with_entries(*array, field_at(entries_of(*array), path, at, file));
 }
 
 }  // namespace
@@ -307,8 +306,11 @@ int64_t SourceFile::num_rows() const {
 }
 
 void SourceFile::add_struct_fields() {
-  const std::shared_ptr<arrow::Schema> own = schema_;
-  for (const std::shared_ptr<arrow::Field>& field : own->fields()) {
+  arrow::FieldVector fields = schema_->fields();
+  for (const std::shared_ptr<arrow::Field>& field : schema_->fields()) {
+    if (schema_->GetFieldIndex(field->name()) < 0) {
+      continue;  // one of several columns of this name
+    }
     add_fields_of(
         *field->type(),
         [](const std::shared_ptr<arrow::DataType>& type) { return type; },
@@ -318,15 +320,53 @@ void SourceFile::add_struct_fields() {
           for (const std::string& part : path) {
             joined_name += (joined_name.empty() ? "" : ".") + part;
           }
-          if (schema_->GetAllFieldIndices(joined_name).empty()) {
-            schema_ =
-                value_of(schema_->AddField(schema_->num_fields(), arrow::field(joined_name, type)),
-                         name(),
-                         kUnreadable);
-            paths_[joined_name] = path;
+          // The file's own columns come first. Two fields of one path are both added:
+          // check_unique() rejects their name.
+          if (schema_->GetAllFieldIndices(joined_name).empty() &&
+              paths_.emplace(joined_name, path).first->second == path) {
+            fields.push_back(arrow::field(joined_name, type));
           }
         });
   }
+  schema_ = arrow::schema(std::move(fields), schema_->endianness(), schema_->metadata());
+}
+
+void SourceFile::add_null_fields(const std::vector<std::string>& names) {
+  for (const std::string& name : names) {
+    if (!schema_->GetAllFieldIndices(name).empty() || name.find("..") != std::string::npos) {
+      continue;
+    }
+    for (size_t dot = name.rfind('.'); dot != std::string::npos && dot > 0;
+         dot = name.rfind('.', dot - 1)) {
+      const std::string part = name.substr(0, dot);
+      const std::shared_ptr<arrow::Field> field = schema_->GetFieldByName(part);
+      if (field == nullptr) {
+        continue;
+      }
+      if (shape_of(field->type()).leaf->id() == arrow::Type::NA) {
+        const auto known = paths_.find(part);
+        std::vector<std::string> path =
+            known == paths_.end() ? std::vector<std::string>{part} : known->second;
+        path.push_back(name.substr(dot + 1));
+        paths_.emplace(name, std::move(path));
+        schema_ =
+            value_of(schema_->AddField(schema_->num_fields(), arrow::field(name, field->type())),
+                     this->name(),
+                     kUnreadable);
+      }
+      break;
+    }
+  }
+}
+
+std::vector<std::string> SourceFile::hidden_folders() const {
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : file_.partitions) {
+    if (is_own_column_.count(key) > 0) {
+      keys.push_back(key);
+    }
+  }
+  return keys;
 }
 
 void SourceFile::add_partitions() {
@@ -463,6 +503,7 @@ std::shared_ptr<const SourceFile> open_file(const DataFile& file,
     opened->is_own_column_.insert(field->name());
   }
   opened->add_struct_fields();
+  opened->add_null_fields(options.sources);
   opened->add_partitions();
   if (!opened->has_rows_ || filter.is_empty()) {
     return opened;

@@ -29,6 +29,7 @@ struct FileOptions {
   std::string separator = ",";
   bool header = true;
   std::vector<std::string> missing_marks;
+  std::vector<std::string> sources;  // names that columns and conditions read
   // For files without types (CSV): the columns whose types are inferred.
   std::function<std::set<std::string>(const arrow::Schema&)> inferred;
 };
@@ -47,7 +48,7 @@ class SourceFile {
   const std::string& name() const { return file_.name; }
   const DataFile& file() const { return file_; }
   // Columns of the file, the fields of its structs by their paths ("user.id"), and the KEY=VALUE
-  // folders of its path, which are untyped text.
+  // folders of its path, which are untyped text. Names may be duplicates; see check_unique().
   const std::shared_ptr<arrow::Schema>& schema() const { return schema_; }
   // Row groups that may contain a matching row.
   const std::vector<RowGroup>& groups() const { return groups_; }
@@ -64,6 +65,8 @@ class SourceFile {
                                     const std::vector<std::string>& columns,
                                     int64_t first_row,
                                     int64_t batch_rows) const;
+  // KEYs of folders KEY=VALUE in the path that the file has as columns, which are read instead.
+  std::vector<std::string> hidden_folders() const;
   // Whether read() prefetches a group's bytes on an Arrow thread, without waiting.
   virtual bool fetches_ahead() const { return false; }
 
@@ -71,6 +74,9 @@ class SourceFile {
   explicit SourceFile(DataFile file) : file_(std::move(file)) {}
   // Names the fields of structs by their paths.
   void add_struct_fields();
+  // Names the fields of structs, or of lists of structs, that are all null in this file, so that it
+  // does not have the fields. Their type is that of the structs: null, or lists of null.
+  void add_null_fields(const std::vector<std::string>& names);
   void add_partitions();
   // Drops the row groups in which no row can match.
   virtual void select_groups(const RowFilter& /*filter*/) {}

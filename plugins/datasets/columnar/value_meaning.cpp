@@ -137,12 +137,8 @@ std::shared_ptr<arrow::Field> untyped_field(const std::string& name, const Value
                       arrow::key_value_metadata({kUntypedKey}, {metadata_of(inferred)}));
 }
 
-bool is_untyped(const arrow::Field& field) {
-  return field.HasMetadata() && field.metadata()->Contains(kUntypedKey);
-}
-
 ValueMeaning meaning_of(const arrow::Field& field) {
-  if (!is_untyped(field)) {
+  if (!field.HasMetadata() || !field.metadata()->Contains(kUntypedKey)) {
     return meaning_of(*shape_of(field.type()).leaf);
   }
   const std::string text = field.metadata()->Get(kUntypedKey).ValueOr("aa");
@@ -158,6 +154,9 @@ void TextMeaning::add(std::string_view text) {
   ValueMeaning here{.kind = ValueKind::kText, .is_untyped = true};
   const std::string_view trimmed = trim_csv_blanks(text);
   double number = 0;
+  if (meaning_.kind == ValueKind::kReal && parse_csv_number(trimmed, number) == CsvNumber::kGood) {
+    return;
+  }
   if (id_in(trimmed)) {
     here.kind = ValueKind::kInteger;
   } else if (parse_csv_number(trimmed, number) == CsvNumber::kGood) {

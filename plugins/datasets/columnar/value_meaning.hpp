@@ -57,7 +57,6 @@ bool is_number(ValueKind kind);
 std::shared_ptr<arrow::Field> untyped_field(const std::string& name, const ValueMeaning& inferred);
 // Meaning of a field's values; for lists and maps, of the innermost values or keys.
 ValueMeaning meaning_of(const arrow::Field& field);
-bool is_untyped(const arrow::Field& field);
 
 // Infers the meaning of untyped texts: integers, then numbers; true and false; dates; timestamps;
 // else text.

@@ -5,6 +5,8 @@
 #include <sstream>
 #include <utility>
 
+#include "../text_hash.hpp"
+
 namespace tenon {
 namespace {
 
@@ -44,13 +46,37 @@ std::vector<std::string> get_lines(const StateReader& reader, const char* name) 
 
 }  // namespace
 
-// FNV-1a: the same values on every machine.
-uint64_t mark_of(const DataFile& file) {
-  uint64_t hash = 14695981039346656037ULL;
-  for (const char c : file.below + "\n" + std::to_string(file.size)) {
-    hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ULL;
+FileMark mark_of(const DataFile& file) {
+  return {text_hash(file.below + "\n" + std::to_string(file.size)), file.folder};
+}
+
+void WindowMemory::see_folders(const std::vector<DataFile>& files) {
+  seen_.clear();
+  for (const DataFile& file : files) {
+    if (std::find(seen_.begin(), seen_.end(), file.folder) == seen_.end()) {
+      seen_.push_back(file.folder);
+    }
   }
-  return hash;
+  join_folders();
+}
+
+void WindowMemory::join_folders() {
+  const auto is_known = [this](const std::string& folder) {
+    return std::find(folders_.begin(), folders_.end(), folder) != folders_.end();
+  };
+  if (std::none_of(seen_.begin(), seen_.end(), is_known)) {
+    std::copy_n(seen_.begin(), std::min(seen_.size(), folders_.size()), folders_.begin());
+  }
+  for (const std::string& folder : seen_) {
+    if (!is_known(folder)) {
+      folders_.push_back(folder);
+    }
+  }
+}
+
+uint64_t WindowMemory::value_of(const FileMark& mark) const {
+  const auto number = std::find(folders_.begin(), folders_.end(), mark.folder) - folders_.begin();
+  return number == 0 ? mark.in_folder : text_hash(concat(mark.in_folder, " ", number));
 }
 
 const WindowMemory::Known* WindowMemory::find(uint64_t id) const {
@@ -61,7 +87,7 @@ const WindowMemory::Known* WindowMemory::find(uint64_t id) const {
 
 void WindowMemory::add(Known known) {
   is_loaded_ = false;
-  files_.insert(known.files.begin(), known.files.end());
+  (known.has_old_marks ? old_files_ : files_).insert(known.files.begin(), known.files.end());
   const auto same = std::find_if(
       windows_.begin(), windows_.end(), [&](const Known& other) { return other.id == known.id; });
   if (same != windows_.end()) {
@@ -83,12 +109,19 @@ const WindowMemory::Known* WindowMemory::latest() const {
   return found == windows_.end() ? nullptr : &*found;
 }
 
-bool WindowMemory::add_left_out(const std::string& line) {
-  if (left_out_.size() >= kMostLines ||
-      std::find(left_out_.begin(), left_out_.end(), line) != left_out_.end()) {
+bool WindowMemory::add_left_out(const std::string& line, const std::string& what) {
+  const bool is_known = std::any_of(left_out_.begin(), left_out_.end(), [&](const auto& other) {
+    return other.compare(0, what.size(), what) == 0;
+  });
+  if (is_known) {
     return false;
   }
-  left_out_.push_back(line);
+  if (left_out_.size() < kMostLines) {
+    left_out_.push_back(line);
+    std::replace(left_out_.back().begin(), left_out_.back().end(), '\n', ' ');
+  } else if (left_out_.size() == kMostLines) {
+    left_out_.push_back("more is skipped; the log has the lines");
+  }
   return true;
 }
 
@@ -96,6 +129,8 @@ void WindowMemory::begin_epoch(uint64_t epoch) {
   if (!is_loaded_ || epoch != epoch_) {
     windows_.clear();
     files_.clear();
+    old_files_.clear();
+    bad_files_.clear();
     forgotten_.reset();
   }
   epoch_ = epoch;
@@ -107,7 +142,9 @@ void WindowMemory::snapshot(StateWriter& writer) const {
   if (forgotten_) {
     writer.put_int("forgotten", *forgotten_);
   }
+  put_lines(writer, "folders", folders_);
   std::vector<std::string> lines;
+  std::vector<std::string> with_old_marks;  // ids
   for (const Known& known : windows_) {
     std::ostringstream line;
     line << known.id << ' ' << known.time << ' ' << known.files.size();
@@ -116,17 +153,33 @@ void WindowMemory::snapshot(StateWriter& writer) const {
     }
     line << ' ' << known.label;
     lines.push_back(line.str());
+    if (known.has_old_marks) {
+      with_old_marks.push_back(std::to_string(known.id));
+    }
   }
   put_lines(writer, "windows", lines);
+  put_lines(writer, "old_marks", with_old_marks);
+  std::vector<std::string> bad_files;
+  for (const uint64_t mark : bad_files_) {
+    bad_files.push_back(std::to_string(mark));
+  }
+  put_lines(writer, "bad_files", bad_files);
   put_lines(writer, "left_out", left_out_);
 }
 
 void WindowMemory::load(const StateReader& reader) {
-  *this = {};
+  WindowMemory loaded;
+  loaded.seen_ = std::move(seen_);
+  *this = std::move(loaded);
   epoch_ = static_cast<uint64_t>(reader.get_int("epoch"));
   if (reader.has("forgotten")) {
     forgotten_ = reader.get_int("forgotten");
   }
+  folders_ = get_lines(reader, "folders");
+  join_folders();
+  const bool are_all_old = !reader.has(entry_name("folders", 0));  // saved by an earlier release
+  const std::vector<std::string> old_lines = get_lines(reader, "old_marks");
+  const std::set<std::string> with_old_marks(old_lines.begin(), old_lines.end());
   for (const std::string& text : get_lines(reader, "windows")) {
     std::istringstream line(text);
     Known known;
@@ -140,7 +193,16 @@ void WindowMemory::load(const StateReader& reader) {
     if (line.bad() || num_files > 0) {
       TENON_FAIL(TENON_DATA_LOSS, "columnar.bad_state", "a saved window is corrupt: ", text);
     }
+    known.has_old_marks = are_all_old || with_old_marks.count(std::to_string(known.id)) > 0;
     add(std::move(known));
+  }
+  for (const std::string& text : get_lines(reader, "bad_files")) {
+    std::istringstream line(text);
+    uint64_t mark = 0;
+    if (!(line >> mark)) {
+      TENON_FAIL(TENON_DATA_LOSS, "columnar.bad_state", "a saved file is corrupt: ", text);
+    }
+    bad_files_.insert(mark);
   }
   left_out_ = get_lines(reader, "left_out");
   is_loaded_ = true;

@@ -2,115 +2,18 @@
 #include "window_walk.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cstdio>
 #include <tuple>
+
+#include "../text_hash.hpp"
+#include "path_time.hpp"
 
 namespace tenon {
 namespace {
 
-// FNV-1a: the same values on every machine.
-uint64_t id_of(const std::string& text) {
-  uint64_t hash = 14695981039346656037ULL;
-  for (const char c : text) {
-    hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ULL;
-  }
-  return hash;
-}
-
-struct TimeOfPath {
-  std::array<int, 5> parts = {1970, 1, 1, 0, 0};  // year, month, day, hour, minute
-  int finest = -1;                                // index of the finest part in the pattern
-  size_t end = 0;                                 // end of the match in the text
-};
-
-constexpr std::array<char, 5> kTimeLetters = {'Y', 'm', 'd', 'H', 'M'};
-
-// Matches `pattern` at text[at]; none if it does not match.
-std::optional<TimeOfPath> match_at(const std::string& text, size_t at, const std::string& pattern) {
-  TimeOfPath out;
-  for (size_t p = 0; p < pattern.size(); ++p) {
-    if (pattern[p] != '%' || p + 1 == pattern.size()) {
-      if (at >= text.size() || text[at] != pattern[p]) {
-        return std::nullopt;
-      }
-      ++at;
-      continue;
-    }
-    const auto letter = static_cast<size_t>(
-        std::find(kTimeLetters.begin(), kTimeLetters.end(), pattern[++p]) - kTimeLetters.begin());
-    if (letter == kTimeLetters.size()) {
-      return std::nullopt;
-    }
-    // Four digits of a year. Other parts may have one digit, as Spark writes them, unless digits of
-    // the next part follow.
-    const auto is_digit = [&](size_t i) {
-      return i < text.size() && text[i] >= '0' && text[i] <= '9';
-    };
-    const bool may_be_short = letter > 0 && (p + 1 == pattern.size() || pattern[p + 1] != '%');
-    const size_t most = letter == 0 ? 4 : 2;
-    size_t digits = 0;
-    int value = 0;
-    for (; digits < most && is_digit(at); ++digits) {
-      value = value * 10 + (text[at++] - '0');
-    }
-    if (digits < most && !(may_be_short && digits == 1)) {
-      return std::nullopt;
-    }
-    out.parts[letter] = value;
-    out.finest = std::max(out.finest, static_cast<int>(letter));
-  }
-  out.end = at;
-  return out;
-}
-
-// Days since 1970-01-01 of a date in the Gregorian calendar.
-//
-// Source   Howard Hinnant, chrono-Compatible Low-Level Date Algorithms (2013), days_from_civil
-int64_t days_of(int year, int month, int day) {
-  const int64_t y = month <= 2 ? year - 1 : year;
-  const int64_t era = (y >= 0 ? y : y - 399) / 400;
-  const int64_t year_of_era = y - era * 400;
-  const int64_t day_of_year = (153 * (month + (month > 2 ? -3 : 9)) + 2) / 5 + day - 1;
-  const int64_t day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
-  return era * 146097 + day_of_era - 719468;
-}
-
-bool is_time(const TimeOfPath& time) {
-  const auto [year, month, day, hour, minute] = time.parts;
-  constexpr std::array<int, 12> kDays = {31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
-  const bool is_leap = (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
-  return month >= 1 && month <= 12 && day >= 1 && day <= kDays[static_cast<size_t>(month - 1)] &&
-         !(month == 2 && day == 29 && !is_leap) && hour <= 23 && minute <= 59;
-}
-
-// Seconds from a window to the next one; 0 if they differ.
-int64_t step_of(const std::string& pattern) {
-  const auto has = [&](const char* part) { return pattern.find(part) != std::string::npos; };
-  return has("%M") || !has("%d") ? 0 : has("%H") ? 3600 : 86400;
-}
-
-// "2026-11-20/07:30", down to the finest part of the pattern.
-std::string label_of(const TimeOfPath& time) {
-  const auto& [year, month, day, hour, minute] = time.parts;
-  char text[80];
-  switch (time.finest) {
-    case 0:
-      std::snprintf(text, sizeof(text), "%04d", year);
-      break;
-    case 1:
-      std::snprintf(text, sizeof(text), "%04d-%02d", year, month);
-      break;
-    case 2:
-      std::snprintf(text, sizeof(text), "%04d-%02d-%02d", year, month, day);
-      break;
-    case 3:
-      std::snprintf(text, sizeof(text), "%04d-%02d-%02d/%02d", year, month, day, hour);
-      break;
-    default:
-      std::snprintf(text, sizeof(text), "%04d-%02d-%02d/%02d:%02d", year, month, day, hour, minute);
-  }
-  return text;
+// Id of the window of files with this label, which `number` earlier windows have too.
+uint64_t id_of(const std::string& label, int number) {
+  return text_hash(number == 0 ? label : concat(label, "#", number));
 }
 
 }  // namespace
@@ -145,9 +48,11 @@ void WindowOptions::bind(OptionBinder<WindowOptions>& binder) {
           "by time: time pattern in the path, with %Y, %m, %d, %H and %M, for example "
           "\"dt=%Y-%m-%d/hr=%H\"");
   binder.field("skip_before", &WindowOptions::skip_before)
-      .doc("skip windows whose label sorts before this one, for example \"2026-11-20\"");
+      .doc(
+          "skip windows before this time, for example \"2026-11-20\"; by files: whose label sorts "
+          "before this one");
   binder.field("skip_after", &WindowOptions::skip_after)
-      .doc("skip windows whose label sorts after this one");
+      .doc("skip windows after this time; by files: whose label sorts after this one");
   binder
       .choice("late",
               &WindowOptions::late,
@@ -176,7 +81,7 @@ WindowWalk::WindowWalk(WindowOptions options,
       open_(std::move(open)),
       awaited_(std::move(awaited)),
       warn_(std::move(warn)) {
-  const auto fail = [](const char* what) {
+  const auto fail = [](const std::string& what) {
     TENON_FAIL(TENON_INVALID, "columnar.bad_windows", "`windows` ", what);
   };
   if ((options_.by == WindowKind::kTime) != !options_.pattern.empty()) {
@@ -194,33 +99,45 @@ WindowWalk::WindowWalk(WindowOptions options,
       (options_.by == WindowKind::kNone || options_.by == WindowKind::kTime)) {
     fail("has a `count`, which requires `by` \"files\" or \"rows\"");
   }
-  if (options_.late == OnFault::kWait && step_of(options_.pattern) == 0) {
+  if (options_.late == OnFault::kWait && window_step(options_.pattern) == 0) {
     fail("has `late` \"wait\", which requires a `pattern` by day or hour");
   }
   if (options_.by == WindowKind::kNone && (options_.bad_files == OnFault::kWait)) {
     fail("has `bad_files` \"wait\", which requires windows");
+  }
+  const auto range_in = [&](const char* key, const std::string& text) {
+    const std::optional<TimeRange> range = range_of_label(text);
+    if (!range) {
+      fail(concat("has `",
+                  key,
+                  "` ",
+                  json_string(text),
+                  "; expected a time such as \"2026-11-20\" or \"2026-11-20/07\""));
+    }
+    return *range;
+  };
+  if (options_.by == WindowKind::kTime && !options_.skip_before.empty()) {
+    first_time_ = range_in("skip_before", options_.skip_before).begin;
+  }
+  if (options_.by == WindowKind::kTime && !options_.skip_after.empty()) {
+    end_time_ = range_in("skip_after", options_.skip_after).end;
   }
 }
 
 WindowWalk::Entry WindowWalk::entry_of(const DataFile& file) const {
   Entry entry;
   entry.file = file;
+  entry.mark = mark_of(file);
   if (options_.by != WindowKind::kTime) {
     return entry;
   }
-  // Takes the last match: dates in parent folders may mean something else.
-  for (size_t at = file.path.size(); at-- > 0;) {
-    const std::optional<TimeOfPath> time = match_at(file.path, at, options_.pattern);
-    if (time && is_time(*time)) {
-      entry.time =
-          ((days_of(time->parts[0], time->parts[1], time->parts[2]) * 24) + time->parts[3]) * 3600 +
-          time->parts[4] * 60;
-      entry.time_label = label_of(*time);
-      const size_t slash = file.path.find('/', time->end);
-      entry.folder =
-          file.path.substr(0, slash != std::string::npos ? slash + 1 : file.path.rfind('/') + 1);
-      return entry;
-    }
+  if (const std::optional<PathTime> time = time_in(file.path, options_.pattern)) {
+    entry.time = time->seconds;
+    entry.time_label = time->label;
+    const size_t slash = file.path.find('/', time->end);
+    entry.folder =
+        file.path.substr(0, slash != std::string::npos ? slash + 1 : file.path.rfind('/') + 1);
+    return entry;
   }
   TENON_FAIL(TENON_INVALID,
              "columnar.no_time",
@@ -230,6 +147,7 @@ WindowWalk::Entry WindowWalk::entry_of(const DataFile& file) const {
 }
 
 void WindowWalk::add_new(const std::vector<DataFile>& files) {
+  memory_.see_folders(files);
   std::vector<Entry> found;
   for (const DataFile& file : files) {
     found.push_back(entry_of(file));
@@ -243,6 +161,7 @@ void WindowWalk::add_new(const std::vector<DataFile>& files) {
     keep_order(found);
   }
   entries_ = std::move(found);
+  next_ = options_.by == WindowKind::kFiles ? 0 : next_;  // new files may be anywhere
   is_checked_ = false;
 }
 
@@ -279,32 +198,32 @@ void WindowWalk::list() {
   is_last_listing_ = !options_.follow || has_end;
 }
 
-const std::vector<DataFile>& WindowWalk::start() {
+std::vector<DataFile> WindowWalk::start() {
   list();
+  std::vector<DataFile> files;
   for (size_t i = 0; i < entries_.size(); ++i) {
     const Entry& first =
         entries_[options_.by == WindowKind::kFiles ? i - i % static_cast<size_t>(options_.count)
                                                    : i];
     if ((options_.by != WindowKind::kTime && options_.by != WindowKind::kFiles) ||
-        !is_skipped(options_.by == WindowKind::kTime ? first.time_label : first.file.below)) {
-      at_start_.push_back(entries_[i].file);
+        !is_skipped(first.file.below, first.time)) {
+      files.push_back(entries_[i].file);
     }
   }
-  for (const Entry& entry : entries_) {
-    if (!at_start_.empty()) {
-      break;
-    }
-    at_start_.push_back(entry.file);  // every window is skipped: the first file gives the columns
+  if (files.empty() && !entries_.empty()) {
+    // Every window is skipped: the first file gives the columns.
+    files.push_back(entries_.front().file);
   }
-  if (at_start_.empty()) {
+  if (files.empty()) {
     TENON_FAIL(TENON_NOT_FOUND,
                "columnar.no_file",
-               "no file matches `paths`",
+               "no file matches `paths`: ",
+               files_.unmatched(),
                options_.follow
                    ? "; a followed folder needs at least one file to determine the columns"
                    : "");
   }
-  return at_start_;
+  return files;
 }
 
 DataWindow WindowWalk::window_of(const DataFile& file) const {
@@ -316,12 +235,29 @@ DataWindow WindowWalk::window_of(const DataFile& file) const {
     if (options_.by == WindowKind::kTime) {
       window.label = entries_[i].time_label;
       window.id = static_cast<uint64_t>(entries_[i].time);
+      window.time = entries_[i].time;
     } else if (options_.by == WindowKind::kFiles) {
-      window.label = entries_[i - i % static_cast<size_t>(options_.count)].file.below;
-      window.id = id_of(window.label);
+      const auto count = static_cast<size_t>(options_.count);
+      window.label = entries_[i - i % count].file.below;
+      int number = 0;
+      for (size_t first = 0; first + count <= i; first += count) {
+        number += entries_[first].file.below == window.label ? 1 : 0;
+      }
+      window.id = id_of(window.label, number);
     }
   }
   return window;
+}
+
+bool WindowWalk::may_read(const DataFile& file, const DataWindow& window) const {
+  if (options_.by != WindowKind::kTime || options_.late == OnFault::kFail) {
+    return true;
+  }
+  if (const WindowMemory::Known* const known = memory_.find(window.id)) {
+    return memory_.has_file(*known, mark_of(file));
+  }
+  const WindowMemory::Known* const latest = memory_.latest();
+  return !memory_.is_forgotten(window.time) && (latest == nullptr || window.time > latest->time);
 }
 
 bool WindowWalk::is_marked(const Entry& entry) const {
@@ -336,7 +272,7 @@ void WindowWalk::keep_known_files(DataWindow& out) const {
   const WindowMemory::Known& known = *memory_.find(out.id);
   std::vector<WindowPart> kept;
   for (const WindowPart& part : out.parts) {
-    if (known.files.count(mark_of(part.file)) > 0) {
+    if (memory_.has_file(known, mark_of(part.file))) {
       kept.push_back(part);
     }
   }
@@ -352,7 +288,7 @@ bool WindowWalk::take_known_files(DataWindow& out) {
       continue;
     }
     for (const Entry& entry : entries_) {
-      if (known.files.count(mark_of(entry.file)) > 0) {
+      if (memory_.has_file(known, entry.mark)) {
         out.parts.push_back({entry.file});
       }
     }
@@ -373,10 +309,15 @@ bool WindowWalk::take_files(DataWindow& out) {
     return true;
   }
   const auto count = static_cast<size_t>(options_.count);
-  for (const Entry& entry : entries_) {
-    const uint64_t mark = mark_of(entry.file);
-    if (out.parts.size() < count && given_files_.count(mark) == 0 && !memory_.has_file(mark)) {
-      out.parts.push_back({entry.file});
+  const auto has_window = [this](const Entry& entry) {
+    return given_files_.count(memory_.value_of(entry.mark)) > 0 || memory_.has_file(entry.mark);
+  };
+  while (next_ < entries_.size() && has_window(entries_[next_])) {
+    ++next_;
+  }
+  for (size_t i = next_; i < entries_.size() && out.parts.size() < count; ++i) {
+    if (!has_window(entries_[i])) {
+      out.parts.push_back({entries_[i].file});
     }
   }
   if (out.parts.empty() || (out.parts.size() < count && !is_last())) {
@@ -384,16 +325,16 @@ bool WindowWalk::take_files(DataWindow& out) {
   }
   // Identified by its first file, so that the id survives moving the folder.
   out.label = out.parts.front().file.below;
-  out.id = id_of(out.label);
-  for (int number = 1; given_.count(out.id) > 0 || memory_.find(out.id) != nullptr; ++number) {
-    out.id = id_of(concat(out.label, "#", number));
-  }
-  if (!is_skipped(out.label) && !may_open(out)) {
+  int number = 0;
+  do {
+    out.id = id_of(out.label, number++);
+  } while (given_.count(out.id) > 0 || memory_.find(out.id) != nullptr);
+  if (!is_skipped(out.label, out.time) && !may_open(out)) {
     return false;
   }
   given_.insert(out.id);
   for (const WindowPart& part : out.parts) {
-    given_files_.insert(mark_of(part.file));
+    given_files_.insert(memory_.value_of(mark_of(part.file)));
   }
   return true;
 }
@@ -430,17 +371,20 @@ bool WindowWalk::take_rows(DataWindow& out) {
 bool WindowWalk::take_time(DataWindow& out) {
   for (size_t begin = 0; begin < entries_.size();) {
     const Entry& first = entries_[begin];
+    size_t end = begin;
+    while (end < entries_.size() && entries_[end].time == first.time) {
+      ++end;
+    }
+    if (given_.count(static_cast<uint64_t>(first.time)) > 0) {
+      begin = end;
+      continue;
+    }
     out = {};
     out.id = static_cast<uint64_t>(first.time);
     out.time = first.time;
     out.label = first.time_label;
-    size_t end = begin;
-    for (; end < entries_.size() && entries_[end].time == first.time; ++end) {
-      out.parts.push_back({entries_[end].file});
-    }
-    if (given_.count(out.id) > 0) {
-      begin = end;
-      continue;
+    for (size_t i = begin; i < end; ++i) {
+      out.parts.push_back({entries_[i].file});
     }
     out.is_skipped = memory_.is_forgotten(out.time);
     if (memory_.find(out.id) != nullptr) {
@@ -449,7 +393,7 @@ bool WindowWalk::take_time(DataWindow& out) {
       out.is_skipped = true;
     } else if (!out.is_skipped) {
       const bool is_whole = end < entries_.size() || is_last() || is_marked(first);
-      if (!is_whole || (!is_skipped(out.label) && !may_open(out))) {
+      if (!is_whole || (!is_skipped(out.label, out.time) && !may_open(out))) {
         return false;
       }
     }
@@ -464,7 +408,7 @@ bool WindowWalk::take_time(DataWindow& out) {
 // True for a new window that precedes one that was opened.
 bool WindowWalk::is_late(const DataWindow& window) {
   const WindowMemory::Known* const latest = memory_.latest();
-  if (latest == nullptr || window.time > latest->time || is_skipped(window.label)) {
+  if (latest == nullptr || window.time > latest->time || is_skipped(window.label, window.time)) {
     return false;
   }
   if (options_.late == OnFault::kFail) {
@@ -478,11 +422,8 @@ bool WindowWalk::is_late(const DataWindow& window) {
                latest->label,
                " was read; set `windows.late` to \"skip\", or remove its files");
   }
-  leave_out(concat("window ",
-                   window.label,
-                   " is skipped: it arrived after window ",
-                   latest->label,
-                   " was read"));
+  const std::string what = concat("window ", window.label, " is skipped");
+  leave_out(concat(what, ": it arrived after window ", latest->label, " was read"), what);
   return true;
 }
 
@@ -492,7 +433,7 @@ bool WindowWalk::may_open(const DataWindow& window) {
   if (options_.late == OnFault::kWait && (latest != nullptr || last_time_)) {
     const int64_t before =
         std::max(latest != nullptr ? latest->time : *last_time_, last_time_.value_or(INT64_MIN));
-    if (window.time > before + step_of(options_.pattern)) {
+    if (window.time > before + window_step(options_.pattern)) {
       wait_for(concat("the window before ", window.label));
       return false;
     }
@@ -513,8 +454,8 @@ void WindowWalk::wait_for(const std::string& what) {
   }
 }
 
-void WindowWalk::leave_out(const std::string& line) {
-  if (memory_.add_left_out(line) && warn_) {
+void WindowWalk::leave_out(const std::string& line, const std::string& what) {
+  if (memory_.add_left_out(line, what.empty() ? line : what) && warn_) {
     warn_(line);
   }
 }
@@ -528,15 +469,16 @@ void WindowWalk::leave_out_late_files() {
   for (const WindowMemory::Known& known : memory_.windows()) {
     std::vector<std::string> late;
     size_t num_kept = 0;
-    const auto [begin, end] =
-        std::equal_range(entries_.begin(),
-                         entries_.end(),
-                         Entry{{}, known.time, {}, {}},
-                         [](const Entry& a, const Entry& b) { return a.time < b.time; });
+    Entry of_window;
+    of_window.time = known.time;
+    const auto [begin, end] = std::equal_range(
+        entries_.begin(), entries_.end(), of_window, [](const Entry& a, const Entry& b) {
+          return a.time < b.time;
+        });
     for (auto entry = begin; entry != end; ++entry) {
-      if (known.files.count(mark_of(entry->file)) > 0) {
+      if (memory_.has_file(known, entry->mark)) {
         ++num_kept;
-      } else {
+      } else if (!memory_.is_bad(entry->mark)) {
         late.push_back(entry->file.name);
       }
     }
@@ -565,9 +507,12 @@ void WindowWalk::opened(const DataWindow& window) {
   const auto add = [this](const DataWindow& read) {
     WindowMemory::Known known{read.id, read.time, read.label, {}};
     for (const WindowPart& part : read.parts) {
-      known.files.insert(mark_of(part.file));
+      known.files.insert(memory_.value_of(mark_of(part.file)));
     }
     memory_.add(std::move(known));
+    for (const DataFile& file : read.bad_files) {
+      memory_.add_bad_file(mark_of(file));
+    }
   };
   if (options_.by != WindowKind::kTime && options_.by != WindowKind::kFiles) {
     return;
@@ -600,7 +545,6 @@ bool WindowWalk::take(DataWindow& out) {
   for (const Entry& entry : entries_) {
     out.parts.push_back({entry.file});
   }
-  next_ = entries_.size();
   return true;
 }
 
@@ -627,11 +571,14 @@ WindowWalk::Next WindowWalk::next(DataWindow& out) {
     return Next::kEnd;
   }
   ++num_windows_;
-  out.is_skipped = out.is_skipped || is_skipped(out.label);
+  out.is_skipped = out.is_skipped || is_skipped(out.label, out.time);
   return Next::kWindow;
 }
 
-bool WindowWalk::is_skipped(const std::string& label) const {
+bool WindowWalk::is_skipped(const std::string& label, int64_t time) const {
+  if (options_.by == WindowKind::kTime) {
+    return (first_time_ && time < *first_time_) || (end_time_ && time >= *end_time_);
+  }
   const std::string& after = options_.skip_after;
   return (!options_.skip_before.empty() && label < options_.skip_before) ||
          (!after.empty() && label > after && label.compare(0, after.size(), after) != 0);

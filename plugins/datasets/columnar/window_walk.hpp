@@ -72,6 +72,7 @@ struct DataWindow {
   std::string label;
   int64_t time = 0;  // with kTime
   bool is_skipped = false;
+  std::vector<DataFile> bad_files;  // that are skipped, and not in `parts`
   // Files of a window that was opened before are gone or differ, so it cannot be resumed.
   bool has_changed = false;
   std::vector<WindowPart> parts;
@@ -95,10 +96,13 @@ class WindowWalk {
   // The files that exist when the run starts, in window order, without those of skipped windows.
   //
   // Errors   as FileList; columnar.no_file if no file exists; columnar.no_time
-  const std::vector<DataFile>& start();
+  std::vector<DataFile> start();
 
-  // The window that a file is in when the run starts: id and label; with windows of rows, neither.
+  // The window that a file is in when the run starts: id, label and time; with windows of rows,
+  // none.
   DataWindow window_of(const DataFile& file) const;
+  // False if a file of window_of() is late and will be skipped.
+  bool may_read(const DataFile& file, const DataWindow& window) const;
 
   enum class Next { kWindow, kEnd, kNotYet };
   // The next window. Without windows: all data, once. kNotYet: call again after poll_seconds.
@@ -107,11 +111,11 @@ class WindowWalk {
   Next next(DataWindow& out);
   // Starts epoch `epoch`.
   void reset(uint64_t epoch);
-  // Remembers a window that is read, with its files.
+  // Remembers a window that is read, with its files and those that it skips.
   void opened(const DataWindow& window);
   bool is_known(const DataWindow& window) const { return memory_.find(window.id) != nullptr; }
   // Adds a line about data that is skipped, and warns of it.
-  void leave_out(const std::string& line);
+  void leave_out(const std::string& line, const std::string& what = "");
   WindowMemory& memory() { return memory_; }
   double poll_seconds() const { return options_.follow ? options_.follow->poll_seconds : 0; }
 
@@ -121,6 +125,7 @@ class WindowWalk {
     int64_t time = 0;        // with kTime: seconds since 1970, UTC
     std::string time_label;  // "2026-11-20/07"
     std::string folder;      // of the window, which has its marker; ends with '/'
+    FileMark mark;
   };
 
   Entry entry_of(const DataFile& file) const;
@@ -139,28 +144,30 @@ class WindowWalk {
   void leave_out_late_files();
   bool is_last() const { return has_end_ || (is_last_listing_ && options_.reads_incomplete); }
   bool is_marked(const Entry& last) const;
-  bool is_skipped(const std::string& label) const;
+  bool is_skipped(const std::string& label, int64_t time) const;
 
   WindowOptions options_;
   FileList files_;
   Open open_;
   Awaited awaited_;
   Warn warn_;
+  // With kTime, of `skip_before` and `skip_after`.
+  std::optional<int64_t> first_time_;
+  std::optional<int64_t> end_time_;
   WindowMemory memory_;
   std::vector<Entry> entries_;  // in window order
-  std::vector<DataFile> at_start_;
   // The windows and files that were returned in this epoch.
   std::set<uint64_t> given_;
   std::set<uint64_t> given_files_;           // marks; with kFiles
   std::map<uint64_t, DataWindow> unopened_;  // with kTime: returned since the last opened window
   std::optional<int64_t> last_time_;         // with kTime: of the last window returned
-  size_t next_ = 0;                          // with kRows: first entry not fully part of a window
-  int64_t next_row_ = 0;                     // row within that entry
-  int64_t num_windows_ = 0;                  // returned in this epoch
-  bool is_last_listing_ = false;             // no more files will arrive
-  bool has_end_ = false;                     // the end marker exists
-  bool has_opened_ = false;                  // a window, in this process
-  bool is_checked_ = false;                  // the listing was searched for late files
+  size_t next_ = 0;               // first entry that may not, or not fully, have a window
+  int64_t next_row_ = 0;          // row within that entry
+  int64_t num_windows_ = 0;       // returned in this epoch
+  bool is_last_listing_ = false;  // no more files will arrive
+  bool has_end_ = false;          // the end marker exists
+  bool has_opened_ = false;       // a window, in this process
+  bool is_checked_ = false;       // the listing was searched for late files
   std::string waits_for_;
   std::optional<std::chrono::steady_clock::time_point> waits_since_;
 };

@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <type_traits>
 #include <vector>
 
 #include "../inputs.hpp"
@@ -94,7 +95,7 @@ class Split : public tenon::Feature {
       case EntryType::kText:
         return write_texts(entries, out);
       case EntryType::kIds:
-        return write_numbers(entries, ends, out.values<int64_t>({n}), "a 64-bit integer");
+        return write_ids(entries, ends, out.values<int64_t>({n}));
       case EntryType::kF32:
         return write_numbers(entries, ends, out.values<float>({n}), "a number (f32)");
     }
@@ -152,44 +153,92 @@ class Split : public tenon::Feature {
                             const int64_t* ends,
                             T* values,
                             const char* expected) {
-    int64_t sample = 0;
     for (size_t i = 0; i < entries.size(); ++i) {
-      while (ends[sample + 1] <= static_cast<int64_t>(i)) {
-        ++sample;
-      }
       if (!parse(entries[i].text, values[i])) {
-        fail(sample, entries[i].text, expected);
+        fail(sample_of(ends, i), entries[i].text, expected);
       }
     }
   }
 
-  // Accepts blanks around the number and a plus sign.
-  template <class T>
-  static bool parse(std::string_view text, T& out) {
+  // Negative ids have the same bits as ids of 2^63 and above, so a batch has one of the two.
+  static void write_ids(const std::vector<Entry>& entries, const int64_t* ends, int64_t* values) {
+    write_numbers(entries, ends, values, "a 64-bit integer");
+    std::optional<size_t> negative;
+    std::optional<size_t> large;
+    for (size_t i = 0; i < entries.size(); ++i) {
+      if (values[i] < 0) {
+        std::optional<size_t>& first = trimmed(entries[i].text).front() == '-' ? negative : large;
+        first = first.value_or(i);
+      }
+    }
+    if (negative && large) {
+      TENON_FAIL(TENON_INVALID,
+                 "bad_value",
+                 "sample ",
+                 sample_of(ends, *negative),
+                 " of the batch has the entry ",
+                 shortened(entries[*negative].text),
+                 ", but sample ",
+                 sample_of(ends, *large),
+                 " has ",
+                 shortened(entries[*large].text),
+                 "; a column cannot mix negative ids with ids of 2^63 and above");
+    }
+  }
+
+  // `ends` are the offsets of the samples.
+  static int64_t sample_of(const int64_t* ends, size_t entry) {
+    int64_t sample = 0;
+    while (ends[sample + 1] <= static_cast<int64_t>(entry)) {
+      ++sample;
+    }
+    return sample;
+  }
+
+  static std::string_view trimmed(std::string_view text) {
     while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) {
       text.remove_prefix(1);
     }
     while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) {
       text.remove_suffix(1);
     }
+    return text;
+  }
+
+  static std::string shortened(std::string_view text) {
+    constexpr size_t kLongest = 40;
+    return tenon::json_string(std::string(text.substr(0, kLongest)));
+  }
+
+  // Accepts blanks around the number and a plus sign. Ids of 2^63 and above keep their bits.
+  template <class T>
+  static bool parse(std::string_view text, T& out) {
+    text = trimmed(text);
     if (text.size() > 1 && text.front() == '+' && text[1] != '-') {
       text.remove_prefix(1);
     }
     const char* const end = text.data() + text.size();
     const auto [stop, error] = std::from_chars(text.data(), end, out);
+    if constexpr (std::is_same_v<T, int64_t>) {
+      if (error == std::errc::result_out_of_range) {
+        uint64_t bits = 0;
+        const auto [last, wrong] = std::from_chars(text.data(), end, bits);
+        out = static_cast<T>(bits);
+        return wrong == std::errc() && last == end;
+      }
+    }
     return !text.empty() && error == std::errc() && stop == end;
   }
 
   [[noreturn]] static void fail(int64_t sample,
                                 std::string_view text,
                                 const std::string& expected) {
-    constexpr size_t kLongest = 40;
     TENON_FAIL(TENON_INVALID,
                "bad_value",
                "sample ",
                sample,
                " of the batch has the entry ",
-               tenon::json_string(std::string(text.substr(0, kLongest))),
+               shortened(text),
                " (expected ",
                expected,
                ")");

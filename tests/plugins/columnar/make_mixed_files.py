@@ -92,11 +92,29 @@ put("words.feather",
         pa.array([1, 2, 3, 4], pa.int32()),
         pa.array(["ab", "longer than twelve bytes", "ab", None], pa.string_view())))
 put("fixed-null.feather", v=pa.array([[1.0, 2.0], None, [3.0, 4.0]], pa.list_(pa.float32(), 2)))
+# Maps, and lists with the same keys and weights.
+keys = [[1, 2], [3], [4], []]
+weights = [[0.5, None], [float("nan")], [2.0], []]
+pairs = [list(zip(k, w)) for k, w in zip(keys, weights)]
+put("map-weights.feather",
+    m=pa.array(pairs, pa.map_(pa.int64(), pa.float32())),
+    d=pa.array(pairs, pa.map_(pa.int64(), pa.float64())),
+    k=pa.array(keys, pa.list_(pa.int64())),
+    w=pa.array(weights, pa.list_(pa.float32())))
 put("stream.arrow", c=[1, 2, 3, 4, 5], d=["a", "b", "c", "d", "e"])
 events = [[{"item": 1, "w": 0.5}], None, [{"item": 2, "w": 0.25}, {"item": 3, "w": 0.75}]]
 user = [{"id": 5, "at": {"city": "a"}}, {"id": 6, "at": None}, None]
 for ending in ("parquet", "feather"):
     put("struct." + ending, user=pa.array(user), ev=pa.array(events))
+    # All structs are null, so their fields have no types.
+    put("struct-null." + ending,
+        user=pa.nulls(3),
+        ev=pa.array([[], None, []], pa.list_(pa.null())))
+# Views of lists of structs, in another order than their entries.
+entries = pa.array([{"item": i, "w": i / 4} for i in range(1, 4)])
+put("struct-views.feather",
+    ev=pa.ListViewArray.from_arrays([1, 0, 0], [2, 0, 1], entries),
+    large=pa.LargeListViewArray.from_arrays([1, 0, 0], [2, 0, 1], entries))
 
 # Columns and fields of one name. write_feather() refuses such columns.
 field = pa.array([1, 2, 3])
