@@ -23,7 +23,7 @@ struct ParquetColumn {
   std::string name;
   uint32_t dtype = 0;  // TENON_I32, TENON_I64, TENON_F32 or TENON_F64
   size_t width = 0;    // numbers in each list; 0 for a column without lists
-  // TENON_I32 only: the 32 bits have no sign.
+  // TENON_I64 only: the 64 bits have no sign.
   bool is_unsigned = false;
 
   size_t numbers() const { return width == 0 ? 1 : width; }
@@ -41,7 +41,8 @@ class ParquetWriter {
 };
 
 // Reads the columns of a file that have numbers, or lists of numbers with equal lengths. Half
-// floats are read as TENON_F32. Skips columns of other types.
+// floats are read as TENON_F32, and unsigned integers of at most 32 bits as TENON_I64. Skips
+// columns of other types.
 class ParquetReader {
  public:
   virtual ~ParquetReader() = default;

@@ -6,6 +6,7 @@
 #include "host/error/error.hpp"
 #include "host/io/durable_file.hpp"
 #include "host/io/export_place.hpp"
+#include "host/tensor/dtype.hpp"
 #include "host/text/formatted.hpp"
 
 #include <c10/util/BFloat16.h>
@@ -14,8 +15,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <exception>
 #include <span>
-#include <stdexcept>
 #include <system_error>
 #include <utility>
 
@@ -28,12 +29,14 @@ constexpr size_t kRowsOfGroup = 65'536;
   throw Error("table.bad_file", file.string() + " " + what);
 }
 
-// Calls `body`, and converts errors of the module to table.bad_file.
+// Calls `body`, and converts errors of the module and of the disk to table.bad_file.
 template <class Body>
 auto with_file(const std::filesystem::path& file, const std::string& failure, Body body)
     -> decltype(body()) {
   try {
     return body();
+  } catch (const DiskError& error) {
+    bad_file(file, failure + ": " + error.message());
   } catch (const Error&) {
     throw;
   } catch (const std::exception& error) {
@@ -97,13 +100,17 @@ double number_at(uint32_t dtype, const char* at) {
   }
 }
 
+double unsigned_at(const char* at) {
+  uint64_t value = 0;
+  std::memcpy(&value, at, sizeof value);
+  return static_cast<double>(value);
+}
+
 // A file that appears under its name only when it is complete, and then survives a power failure.
 class PartialFile {
  public:
-  // Errors  export.in_use if another process writes the file
-  explicit PartialFile(const std::filesystem::path& file) {
-    as_module_error([&] { place_.emplace(file.string()); });
-  }
+  // Errors  export.in_use if another process writes the file; DiskError
+  explicit PartialFile(const std::filesystem::path& file) : place_(file.string()) {}
   ~PartialFile() {
     std::error_code ignored;
     std::filesystem::remove(path(), ignored);  // if it was not completed
@@ -111,23 +118,12 @@ class PartialFile {
   PartialFile(const PartialFile&) = delete;
   PartialFile& operator=(const PartialFile&) = delete;
 
-  const std::string& path() const { return place_->temporary(); }
-  void complete() {
-    as_module_error([&] { publish_file(path(), place_->path()); });
-  }
+  const std::string& path() const { return place_.temporary(); }
+  // Errors  DiskError
+  void complete() { publish_file(path(), place_.path()); }
 
  private:
-  // Throws errors of the disk like the module, to be converted by with_file().
-  template <class Body>
-  static void as_module_error(Body body) {
-    try {
-      body();
-    } catch (const DiskError& error) {
-      throw std::runtime_error(error.message());
-    }
-  }
-
-  std::optional<ExportPlace> place_;
+  ExportPlace place_;
 };
 
 // A file of rows that is open for reading.
@@ -163,17 +159,15 @@ class OpenRows {
       bad_file(file_, "has no column 'id' of integers");
     }
     const std::string bytes = numbers(group, *column);
-    if (dtype == TENON_I64) {
-      std::vector<int64_t> ids(bytes.size() / sizeof(int64_t));
-      std::memcpy(ids.data(), bytes.data(), bytes.size());
-      return ids;
+    if (dtype == TENON_I32) {
+      std::vector<int32_t> narrow(bytes.size() / sizeof(int32_t));
+      std::memcpy(narrow.data(), bytes.data(), bytes.size());
+      return {narrow.begin(), narrow.end()};
     }
-    std::vector<int32_t> narrow(bytes.size() / sizeof(int32_t));
-    std::memcpy(narrow.data(), bytes.data(), bytes.size());
-    std::vector<int64_t> ids;
-    for (const int32_t id : narrow) {
-      ids.push_back(columns()[*column].is_unsigned ? static_cast<int64_t>(static_cast<uint32_t>(id))
-                                                   : id);
+    std::vector<int64_t> ids(bytes.size() / sizeof(int64_t));
+    std::memcpy(ids.data(), bytes.data(), bytes.size());
+    if (columns()[*column].is_unsigned) {
+      check_fit(ids, group);
     }
     return ids;
   }
@@ -200,6 +194,20 @@ class OpenRows {
   }
 
  private:
+  // Throws table.bad_file if one of the unsigned ids does not fit int64.
+  void check_fit(const std::vector<int64_t>& ids, size_t group) const {
+    const auto found = std::ranges::find_if(ids, [](int64_t id) { return id < 0; });
+    if (found != ids.end()) {
+      bad_file(file_,
+               formatted("has the id {} in row {} of row group {}, counted from 0 (expected at "
+                         "most {}); write ids of int64",
+                         static_cast<uint64_t>(*found),
+                         found - ids.begin(),
+                         group,
+                         INT64_MAX));
+    }
+  }
+
   template <class Body>
   auto call(Body body) -> decltype(body()) {
     return with_file(file_, "cannot be read", body);
@@ -317,7 +325,7 @@ class RowsToRead {
     const size_t dim = table_.spec().dim;
     int64_t taken = 0;
     for (size_t i = 0; i < ids.size(); ++i) {
-      if (is_wanted != nullptr && !is_wanted(ids[i])) {
+      if (!is_wanted(ids[i])) {
         continue;
       }
       Table::RowInfo info;
@@ -351,10 +359,18 @@ class RowsToRead {
 
   size_t checked(size_t index, uint32_t dtype, size_t width) const {
     const ParquetColumn& column = in_.columns()[index];
-    if (in_.num_groups() > 0 && (column.dtype != dtype || column.width != width)) {
+    if (in_.num_groups() > 0 && column.dtype != dtype) {
       bad_file(file_,
-               formatted("has rows of {} in column '{}' where table '{}' has {}, or another type; "
-                         "import it into a table of the same dim and optimizer",
+               formatted("has {} in column '{}' where table '{}' has {}",
+                         dtype_name(column.dtype),
+                         column.name,
+                         table_.spec().name,
+                         dtype_name(dtype)));
+    }
+    if (in_.num_groups() > 0 && column.width != width) {
+      bad_file(file_,
+               formatted("has rows of {} in column '{}' where table '{}' has {}; import it into a "
+                         "table of the same dim and optimizer",
                          column.width,
                          column.name,
                          table_.spec().name,
@@ -390,7 +406,9 @@ std::vector<RowColumn> row_at(OpenRows& in, size_t group, size_t i) {
     row.push_back({column.name, {}, column.width > 0});
     for (size_t k = 0; k < column.numbers(); ++k) {
       const size_t at = (i * column.numbers() + k) * column.number_size();
-      row.back().numbers.push_back(number_at(column.dtype, numbers.data() + at));
+      row.back().numbers.push_back(column.is_unsigned
+                                       ? unsigned_at(numbers.data() + at)
+                                       : number_at(column.dtype, numbers.data() + at));
     }
   }
   return row;
@@ -423,7 +441,7 @@ int64_t read_rows(Table& table,
   RowsToRead rows(table, file);
   int64_t taken = 0;
   for (size_t group = 0; group < rows.num_groups(); ++group) {
-    taken += rows.take(group, is_wanted);
+    taken += rows.take(group, table.spec().with_rows(is_wanted));
   }
   return taken;
 }

@@ -310,6 +310,17 @@ void RowStore::free(int64_t row) {
   --num_rows_;
 }
 
+void RowStore::read_initial(uint64_t seed, int64_t id, std::span<float> out) const {
+  fill_row_values(init_, seed, id, out);
+  for (float& element : out) {
+    if (layout_.value_dtype == TENON_BF16) {
+      element = static_cast<float>(c10::BFloat16(element));
+    } else if (layout_.value_dtype == TENON_F16) {
+      element = static_cast<float>(c10::Half(element));
+    }
+  }
+}
+
 void RowStore::read(std::span<const int64_t> rows,
                     float missing,
                     float* out,

@@ -67,6 +67,9 @@ class RowStore {
   // Reads the values of rows in fp32. Elements of a negative row are `missing`.
   void read(std::span<const int64_t> rows, float missing, float* out, int64_t stride) const;
 
+  // Reads the initial value of the row of `id`, as read() would after add().
+  void read_initial(uint64_t seed, int64_t id, std::span<float> out) const;
+
   // Sets the value, and the master if rows have one.
   void write(int64_t row, const float* values);
 

@@ -121,6 +121,7 @@ int64_t take_saved_rows(Table& table,
     throw Error("table.bad_state",
                 "the saved rows of table '" + spec.name + "' do not fit: they are " + misfit);
   }
+  const auto is_row = spec.with_rows(is_mine);
   const int64_t shift = table.continue_steps(tree, prefix, step);
   const std::string ids_name = state_path(prefix, "ids");
   const int64_t n = tree.shape_of(ids_name)[0];
@@ -132,7 +133,7 @@ int64_t take_saved_rows(Table& table,
     tree.copy_rows(ids_name, first, all_ids);
     std::vector<int64_t> chosen;
     for (int64_t i = 0; i < size; ++i) {
-      if (is_mine(numbers(all_ids)[static_cast<size_t>(i)])) {
+      if (is_row(numbers(all_ids)[static_cast<size_t>(i)])) {
         chosen.push_back(i);
       }
     }
@@ -160,7 +161,7 @@ int64_t take_saved_rows(Table& table,
     }
     taken += std::ssize(chosen);
   }
-  table.take_waiting(tree, prefix, is_mine);
+  table.take_waiting(tree, prefix, is_row);
   return taken;
 }
 

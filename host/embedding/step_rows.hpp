@@ -11,6 +11,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 namespace tenon {
@@ -25,7 +26,8 @@ struct StepRows {
   std::vector<int64_t> used;     // entries that contributed a gradient
   // List of positions to look up: their ids are new, or had no row so far.
   std::vector<uint32_t> pending;
-  std::vector<int64_t> seen;  // occurrences since the last lookup
+  std::vector<int64_t> seen;       // occurrences since the last lookup
+  std::vector<int64_t> previewed;  // occurrences in earlier previews; empty if there are none
 
   void add(const LookupIds& lookup, std::vector<uint32_t>& positions) {
     const auto n = static_cast<size_t>(lookup.num_entries());
@@ -61,6 +63,24 @@ struct StepRows {
     }
   }
 
+  // Looks up the pending ids as training would, without a change of the table. Sets no `rows`.
+  void preview(const Table& table) {
+    const size_t dim = table.spec().dim;
+    values.resize(rows.size() * dim);
+    previewed.resize(rows.size(), 0);
+    for (const uint32_t position : pending) {
+      const int64_t count = std::exchange(seen[position], 0);
+      has_row[position] = table.preview(ids.ids()[position],
+                                        previewed[position],
+                                        count,
+                                        {values.data() + position * dim, dim})
+                              ? 1
+                              : 0;
+      previewed[position] += count;
+    }
+    pending.clear();
+  }
+
   void make_place() {
     rows.push_back(kNoRow);
     has_row.push_back(0);
@@ -77,6 +97,7 @@ struct StepRows {
     used.clear();
     pending.clear();
     seen.clear();
+    previewed.clear();
   }
 };
 

@@ -76,6 +76,21 @@ void Table::find_or_insert(std::span<const int64_t> ids,
   }
 }
 
+bool Table::preview(int64_t id, int64_t earlier, int64_t count, std::span<float> out) const {
+  const int32_t* const number = parts_->index.find_one(id);
+  if (number != nullptr && *number >= 0 && id != parts_->spec.padding_id) {
+    const int64_t row = *number;
+    read({&row, 1}, out.data(), static_cast<int64_t>(out.size()));
+    return true;
+  }
+  if (!parts_->would_insert(id, earlier, count, number)) {
+    std::ranges::fill(out, static_cast<float>(parts_->spec.missing));
+    return false;
+  }
+  parts_->rows.read_initial(parts_->spec.seed, id, out);
+  return true;
+}
+
 void Table::read(std::span<const int64_t> rows, float* out, int64_t stride) const {
   parts_->rows.read(rows, static_cast<float>(parts_->spec.missing), out, stride);
 }

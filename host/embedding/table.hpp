@@ -61,6 +61,12 @@ class Table final : public Stateful {
                       std::span<const int64_t> counts,
                       std::span<int64_t> rows);
 
+  // Reads the value that find_or_insert() and then read() would give for an id, after `earlier`
+  // occurrences that the table has not counted and `count` more. Returns whether the id would have
+  // a row. Changes nothing.
+  // Shapes  out [dim]
+  bool preview(int64_t id, int64_t earlier, int64_t count, std::span<float> out) const;
+
   // Reads the values of rows, widened to fp32. For kNoRow, all elements are TableSpec::missing.
   // Shapes  out [rows, dim], `stride` floats apart
   void read(std::span<const int64_t> rows, float* out, int64_t stride) const;
@@ -111,7 +117,7 @@ class Table final : public Stateful {
   void snapshot(StateTree& tree, const std::string& prefix) const override;
   void load(const StateTree& tree, const std::string& prefix) override;
   // Loads this rank's rows from a state of all ranks. If the number of ranks has changed, counts
-  // since the last record and the positions of sweeps are not restored.
+  // since the last record and the position of the search for excess rows are not restored.
   void load(const StateTree& tree,
             const std::string& prefix,
             const std::function<bool(int64_t id)>& is_mine);

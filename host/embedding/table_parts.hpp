@@ -150,6 +150,15 @@ struct TableParts {
   }
   int64_t age_now() const { return step / age_unit() % kAges; }
 
+  // Returns true if insert() would add a row, after `earlier` occurrences that are not in `number`.
+  bool would_insert(int64_t id, int64_t earlier, int64_t count, const int32_t* number) const {
+    if (spec.padding_id == id) {
+      return false;
+    }
+    const int64_t seen = (number != nullptr ? waiting_of(*number).seen : 0) + earlier;
+    return admits_all() || is_admitted(id, std::min(seen, kMostSeen), count);
+  }
+
   // Adds a row for an id that has none, or returns kNoRow if the id is not admitted. `number`
   // points to the id's number in the index, or is null.
   int64_t insert(int64_t id, int64_t count, int32_t* number) {

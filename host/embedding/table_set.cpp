@@ -65,12 +65,14 @@ struct TableSet::Entry {
   ExecFrame frame;
   int64_t updates = 0;  // applied
   std::vector<size_t> lookups;
-  StepRows step;   // rows of training lookups
-  StepRows other;  // rows of read-only lookups
+  StepRows step;     // rows of training lookups
+  StepRows other;    // rows of read-only lookups
+  StepRows preview;  // rows of the step's previews
 
   // With several ranks: the rows that all ranks request from this rank.
   StepRows owned;
   StepRows owned_other;
+  StepRows owned_preview;
   // Positions whose gradients are sent, in `step`, by owner; or received, in `owned`, by rank.
   std::vector<std::vector<uint32_t>> given;
   std::vector<std::vector<uint32_t>> due;
@@ -175,10 +177,16 @@ void TableSet::begin(const Batch* batch, const CallPlace& place, Lookup how) {
 }
 
 StepRows& TableSet::rows_of(Entry& entry) const {
+  if (how_ == Lookup::kPreview) {
+    return entry.preview;
+  }
   return how_ == Lookup::kTrain ? entry.step : entry.other;
 }
 
 StepRows& TableSet::owned_of(Entry& entry) const {
+  if (how_ == Lookup::kPreview) {
+    return entry.owned_preview;
+  }
   return how_ == Lookup::kTrain ? entry.owned : entry.owned_other;
 }
 
@@ -187,6 +195,10 @@ void TableSet::find_rows(Entry& entry, StepRows& found) const {
   const size_t n = found.pending.size();
   found.values.resize(found.rows.size() * dim);
   if (n == 0) {
+    return;
+  }
+  if (how_ == Lookup::kPreview) {
+    found.preview(entry.table);
     return;
   }
   const auto look_up = [&](std::span<const int64_t> ids,
@@ -500,6 +512,8 @@ void TableSet::end_step(uint64_t step) {
   for (const auto& entry : entries_) {
     entry->step.clear();
     entry->owned.clear();
+    entry->preview.clear();
+    entry->owned_preview.clear();
     for (size_t r = 0; r < entry->given.size(); ++r) {
       entry->given[r].clear();
       entry->due[r].clear();

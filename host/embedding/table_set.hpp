@@ -13,7 +13,7 @@
 // order, even without samples.
 //
 // Invariants: In a step, each row is read once and updated once. The gradients of a row are summed
-// in the order of microbatches, lookups and entries. Lookups in evaluation change nothing. The
+// in the order of microbatches, lookups and entries. Only training lookups change a table. The
 // result of a row does not depend on other rows or on threads.
 // Threads: the train thread; work is divided among the compute threads.
 #pragma once
@@ -79,7 +79,10 @@ class TableSet final : public Stateful {
   const Table& table(size_t i) const;
   Table& table(size_t i);
 
-  enum class Lookup { kTrain, kRead };
+  // kPreview reads the rows that a later kTrain pass of the step will read, with the initial values
+  // of rows that this pass will insert. The microbatches are previewed in the order in which they
+  // are trained, all before the first kTrain pass of the step.
+  enum class Lookup { kTrain, kRead, kPreview };
   // Starts a microbatch, and looks up its columns. `batch` is null on a rank without samples.
   // Discards pending lookups of the previous microbatch.
   // Errors  table.bad_ids: invalid ids, weights or offsets, such as decreasing offsets; table.full

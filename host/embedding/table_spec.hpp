@@ -6,8 +6,10 @@
 #include <tenon/model.h>
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace tenon {
@@ -66,6 +68,13 @@ struct TableSpec {
   std::optional<int64_t> padding_id;  // never has a row; none: every id may get one
   AdmitOptions admit;
   EvictOptions evict;
+
+  // Selects the ids of `is_mine` that may have a row.
+  std::function<bool(int64_t id)> with_rows(std::function<bool(int64_t id)> is_mine) const {
+    return [padding = padding_id, is_mine = std::move(is_mine)](int64_t id) {
+      return id != padding && (is_mine == nullptr || is_mine(id));
+    };
+  }
 };
 
 // Counts of a table since it was created or since the last `take_counts`.

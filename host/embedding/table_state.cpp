@@ -30,6 +30,12 @@ constexpr std::pair<const char*, int64_t TableCounts::*> kCounts[] = {
 
 constexpr int64_t kRowsLoadedAtOnce = 1 << 16;
 
+// A number of a rank; 0 if it is missing.
+int64_t saved_or_zero(const StateTree& tree, const std::string& prefix, const std::string& name) {
+  const std::string path = state_path(prefix, name);
+  return tree.find(path) != nullptr ? tree.get_int(path) : 0;
+}
+
 // One field of all rows, in the order of ids. Readable as long as the table does not change.
 class FieldSource final : public TensorSource {
  public:
@@ -145,7 +151,7 @@ void TableParts::put_counts(StateTree& tree, const std::string& prefix) const {
   };
   put("step", step, TENON_STATE_REPLICATED);
   put("steps_before", steps_before, TENON_STATE_REPLICATED);
-  put("sweep_at", sweep_at, TENON_STATE_PER_RANK);
+  put("sweep_at", sweep_at, TENON_STATE_REPLICATED);
   put("excess_at", excess_at, TENON_STATE_PER_RANK);
   for (const auto& [name, member] : kCounts) {
     put(name, counts.*member, TENON_STATE_PER_RANK);
@@ -159,14 +165,15 @@ void Table::load(const StateTree& tree, const std::string& prefix) {
 void Table::load(const StateTree& tree,
                  const std::string& prefix,
                  const std::function<bool(int64_t id)>& is_mine) {
+  const auto is_row = parts_->spec.with_rows(is_mine);
   const int64_t num_rows = parts_->check_saved(tree, prefix);
   auto loaded = std::make_unique<TableParts>(parts_->spec);
   loaded->load_counts(tree, prefix);
   // Loads a range of rows at a time, to avoid another copy of all rows.
   for (int64_t first = 0; first < num_rows; first += kRowsLoadedAtOnce) {
-    loaded->load_rows(tree, prefix, first, std::min(kRowsLoadedAtOnce, num_rows - first), is_mine);
+    loaded->load_rows(tree, prefix, first, std::min(kRowsLoadedAtOnce, num_rows - first), is_row);
   }
-  loaded->load_waiting(tree, prefix, is_mine);
+  loaded->load_waiting(tree, prefix, is_row);
   parts_ = std::move(loaded);
 }
 
@@ -192,12 +199,10 @@ int64_t TableParts::check_saved(const StateTree& tree, const std::string& prefix
   return n;
 }
 
-// The counts of a rank are missing if the number of ranks has changed. Sweeps then start over.
+// The counts of a rank are missing if the number of ranks has changed. The search for excess rows
+// then starts over.
 void TableParts::load_counts(const StateTree& tree, const std::string& prefix) {
-  const auto get = [&](const std::string& name) {
-    const std::string path = state_path(prefix, name);
-    return tree.find(path) != nullptr ? tree.get_int(path) : 0;
-  };
+  const auto get = [&](const std::string& name) { return saved_or_zero(tree, prefix, name); };
   step = saved_signed_count(tree, state_path(prefix, "step"));
   steps_before = get("steps_before");  // checkpoints of earlier versions lack it
   sweep_at = static_cast<uint64_t>(get("sweep_at"));
@@ -287,11 +292,8 @@ int64_t Table::continue_steps(const StateTree& tree, const std::string& prefix, 
   }
   parts_->steps_before = std::max<int64_t>(0, saved - 1 - step);
   parts_->step = step + 1 + parts_->steps_before;  // `saved`, if the run is not past it
-  for (const auto& [name, at] :
-       {std::pair{"sweep_at", &parts_->sweep_at}, {"excess_at", &parts_->excess_at}}) {
-    const std::string path = state_path(prefix, name);
-    *at = tree.find(path) != nullptr ? static_cast<uint64_t>(tree.get_int(path)) : 0;
-  }
+  parts_->sweep_at = static_cast<uint64_t>(saved_or_zero(tree, prefix, "sweep_at"));
+  parts_->excess_at = static_cast<uint64_t>(saved_or_zero(tree, prefix, "excess_at"));
   return parts_->step - saved;
 }
 

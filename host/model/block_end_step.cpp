@@ -7,6 +7,7 @@
 #include "host/model/block_runner.hpp"
 #include "host/model/sharded_parameters.hpp"
 #include "host/plugin/own_handles.hpp"
+#include "host/tensor/handle.hpp"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>

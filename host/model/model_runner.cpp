@@ -216,10 +216,11 @@ void ModelRunner::hand_back_rows(uint32_t b) {
 
 void ModelRunner::replay(const Batch& batch,
                          const CallPlace& place,
-                         const std::function<bool(uint32_t block)>& seen) {
+                         const std::function<bool(uint32_t block)>& seen,
+                         RowSource::Lookup lookup) {
   begin(batch, place);
   if (rows_ != nullptr) {
-    rows_->begin(&batch, place, RowSource::Lookup::kReplay);
+    rows_->begin(&batch, place, lookup);
   }
   bool is_over = false;
   if (flow_ != nullptr) {
@@ -252,15 +253,16 @@ void ModelRunner::replay(const Batch& batch,
 
 void ModelRunner::count_loads(const Batch& batch, const CallPlace& place) {
   if (batch.samples == 0) {
-    run_idle(place, RowSource::Lookup::kReplay, Extent::kWhole);
+    run_idle(place, RowSource::Lookup::kPreview, Extent::kWhole);
     clear();
     return;
   }
   const at::AutoGradMode no_grad(false);
-  replay(batch, place, [this](uint32_t b) {
+  const auto add_block = [this](uint32_t b) {
     tenon::add_loads(sums(), tapes_[b].aux);
     return b >= sums().last_balanced_block();
-  });
+  };
+  replay(batch, place, add_block, RowSource::Lookup::kPreview);
 }
 
 void ModelRunner::add_loads() {

@@ -102,7 +102,8 @@ class ModelRunner {
   // all values at the end.
   void replay(const Batch& batch,
               const CallPlace& place,
-              const std::function<bool(uint32_t block)>& seen);
+              const std::function<bool(uint32_t block)>& seen,
+              RowSource::Lookup lookup = RowSource::Lookup::kReplay);
 
   // ---- sums over a step (step_sums.hpp) ----
 

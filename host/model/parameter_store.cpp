@@ -265,7 +265,7 @@ void ParameterStore::load_model(uint32_t model, const StateTree& tree, const std
 void ParameterStore::set_buffer(uint32_t b, const at::Tensor& value) {
   at::Tensor next = at::empty(buffers_[b].sizes(), buffers_[b].options());
   next.copy_(value.detach());
-  buffers_[b] = std::move(next);
+  replace_buffer(b, std::move(next));
 }
 
 void ParameterStore::keep_buffers() {

@@ -18,6 +18,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 
 struct tenon_exec;
 
@@ -75,6 +76,8 @@ class ParameterStore final : public Stateful {
   std::vector<at::Tensor>& buffers() { return buffers_; }
   // Gives a buffer a new value, in new memory. A backward that reads the old value still sees it.
   void set_buffer(uint32_t b, const at::Tensor& value);
+  // Same, in the memory of `next`, which has the shape and dtype of the buffer.
+  void replace_buffer(uint32_t b, at::Tensor next) { buffers_[b] = std::move(next); }
   // True if training changes the buffer, and ranks must therefore agree on it.
   bool is_state(uint32_t b) const {
     const ModelBuffer& buffer = graph_.buffers[b];

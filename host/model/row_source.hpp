@@ -17,8 +17,9 @@ class RowSource {
   virtual ~RowSource() = default;
 
   // How a microbatch looks up rows. Only kTrain inserts rows and counts occurrences of ids. kReplay
-  // is for a training microbatch that runs again.
-  enum class Lookup { kTrain, kEvaluate, kReplay };
+  // is for a training microbatch that runs again. kPreview is for one that runs before its kTrain
+  // pass, and reads the rows that this pass will read.
+  enum class Lookup { kTrain, kEvaluate, kReplay, kPreview };
 
   // Starts a microbatch. Lookups whose ids are columns of the batch may start now. `batch` is null
   // on a rank without samples, which takes part in collectives only.

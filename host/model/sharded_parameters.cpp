@@ -190,9 +190,9 @@ void ShardedParameters::synchronise_buffers() {
   for (size_t i = 0; i < sent.size(); ++i) {
     const at::Tensor& buffer = store_.buffer(sent[i]);
     const int64_t size = bytes[i].numel();
-    // A slice may start at any byte, and a view in another dtype may not.
-    const at::Tensor own = all.narrow(0, begin, size).clone();
-    store_.set_buffer(sent[i], own.view(buffer.scalar_type()).view(buffer.sizes()));
+    const at::Tensor next = at::empty(buffer.sizes(), buffer.options());
+    as_bytes(next).copy_(all.narrow(0, begin, size));
+    store_.replace_buffer(sent[i], next);
     begin += size;
   }
 }

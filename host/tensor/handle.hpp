@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <optional>
 #include <utility>
+#include <vector>
 
 namespace tenon {
 
@@ -52,6 +53,16 @@ inline const tenon_tensor* borrow(const at::Tensor& tensor) noexcept {
 // Same, if the receiver may change the tensor's values.
 inline tenon_tensor* borrow_mutable(at::Tensor& tensor) noexcept {
   return reinterpret_cast<tenon_tensor*>(&tensor);
+}
+
+// Returns handles of tensors that outlive them; null for an undefined tensor.
+inline std::vector<const tenon_tensor*> borrow_all(const std::vector<at::Tensor>& tensors) {
+  std::vector<const tenon_tensor*> handles;
+  handles.reserve(tensors.size());
+  for (const at::Tensor& tensor : tensors) {
+    handles.push_back(tensor.defined() ? borrow(tensor) : nullptr);
+  }
+  return handles;
 }
 
 // Owns at most one handle: for results that a plugin writes into a `_own` slot.

@@ -4,6 +4,8 @@
 // however the steps are made up, and tables that are too large for one rank.
 //
 // The last global batch of an epoch is not full, so that ranks go without samples.
+#include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -110,6 +112,43 @@ TEST_CASE("a table that is too large for one rank trains on two", "[ranks][multi
   CHECK(two.metrics().back()["tables/first/rows"] ==
         free_run.metrics().back()["tables/first/rows"]);
   CHECK(two.summary()["sent_bytes"]["all_to_all"].get<int64_t>() > 0);
+}
+
+TEST_CASE("rows are evicted at the same steps if the number of ranks changes",
+          "[ranks][multi-rank]") {
+  const nlohmann::json recipe = merged(base_recipe(), R"({
+      "tables": {"*": {"evict": {"unseen_steps": 32}}}, "hooks": [], "eval": null,
+      "train": {"steps": 60}, "checkpoint": {"at_end": true},
+      "data": {"eval": null, "train": {"options": {"samples": 600, "num_ids": 900}}}})");
+  const auto rows_of = [](const RanksRun& run) {
+    std::map<int64_t, int64_t> rows;  // by step
+    for (const nlohmann::json& record : run.metrics()) {
+      rows[record.at("step").get<int64_t>()] = record.at("tables/first/rows").get<int64_t>();
+    }
+    return rows;
+  };
+  const RanksRun alone(recipe.dump(), 1);
+  INFO(alone.text());
+  REQUIRE(alone.exit_codes() == std::vector<int>{0});
+  const std::map<int64_t, int64_t> expected = rows_of(alone);
+  // Each round of the table has four steps. The run is stopped within a round.
+  const RanksRun stopped(recipe.dump(), 1, {"--set", "train.exit_at_step=42"});
+  REQUIRE(stopped.exit_codes() == std::vector<int>{75});
+  const nlohmann::json of_two = merged(recipe, R"({"data": {"batch_size": 4}})");
+  const RanksRun resumed(of_two.dump(), 2, {"--resume", stopped.run_dir().string()});
+  INFO(resumed.text());
+  REQUIRE(resumed.exit_codes() == std::vector<int>{0, 0});
+  std::map<int64_t, int64_t> rows = rows_of(resumed);
+  REQUIRE(rows.size() == 18);
+  for (const auto& [step, count] : rows) {
+    INFO("step " << step);
+    CHECK(count == expected.at(step));
+  }
+  int64_t num_falls = 0;
+  for (int64_t step = 43; step < 60; ++step) {
+    num_falls += expected.at(step + 1) < expected.at(step) ? 1 : 0;
+  }
+  CHECK(num_falls > 0);  // rows are evicted
 }
 
 }  // namespace

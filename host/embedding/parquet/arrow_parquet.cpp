@@ -50,10 +50,24 @@ parquet::Type::type physical_type(uint32_t dtype) {
   }
 }
 
-std::optional<uint32_t> dtype_of(parquet::Type::type type) {
-  switch (type) {
+bool is_half_float(const parquet::ColumnDescriptor& column) {
+  return column.logical_type() != nullptr && column.logical_type()->is_float16();
+}
+
+bool is_unsigned(const parquet::ColumnDescriptor& column) {
+  const auto* const type =
+      dynamic_cast<const parquet::IntLogicalType*>(column.logical_type().get());
+  return type != nullptr && !type->is_signed();
+}
+
+// Returns the dtype that holds all numbers of a column; none for other columns.
+std::optional<uint32_t> dtype_of(const parquet::ColumnDescriptor& column) {
+  if (is_half_float(column)) {
+    return TENON_F32;
+  }
+  switch (column.physical_type()) {
     case parquet::Type::INT32:
-      return TENON_I32;
+      return is_unsigned(column) ? TENON_I64 : TENON_I32;
     case parquet::Type::INT64:
       return TENON_I64;
     case parquet::Type::FLOAT:
@@ -63,17 +77,6 @@ std::optional<uint32_t> dtype_of(parquet::Type::type type) {
     default:
       return std::nullopt;
   }
-}
-
-bool is_half_float(const parquet::ColumnDescriptor& column) {
-  return column.logical_type() != nullptr && column.logical_type()->is_float16();
-}
-
-// Whether an integer of 32 bits or fewer has no sign.
-bool is_unsigned(const parquet::ColumnDescriptor& column) {
-  const auto* const type =
-      dynamic_cast<const parquet::IntLogicalType*>(column.logical_type().get());
-  return type != nullptr && !type->is_signed();
 }
 
 // Calls `body` with a value of the Parquet type for the dtype.
@@ -247,6 +250,12 @@ class Reader final : public ParquetReader {
                   first_row_of(group),
                   rows_of(group));
     }
+    if (reader->type() == parquet::Type::INT32 && columns_[column].dtype == TENON_I64) {
+      return widened(read(static_cast<parquet::Int32Reader&>(*reader),
+                          columns_[column],
+                          first_row_of(group),
+                          rows_of(group)));
+    }
     return with_type(columns_[column].dtype, [&]<class Type>(Type) {
       return read(static_cast<parquet::TypedColumnReader<Type>&>(*reader),
                   columns_[column],
@@ -275,9 +284,7 @@ class Reader final : public ParquetReader {
   void add_leaf(int leaf) {
     const parquet::ColumnDescriptor* const column = metadata_->schema()->Column(leaf);
     const std::vector<std::string> path = column->path()->ToDotVector();
-    const std::optional<uint32_t> dtype = is_half_float(*column)
-                                              ? std::optional<uint32_t>(TENON_F32)
-                                              : dtype_of(column->physical_type());
+    const std::optional<uint32_t> dtype = dtype_of(*column);
     const parquet::schema::Node* const root = metadata_->schema()->GetColumnRoot(leaf);
     const bool is_number = path.size() == 1 && column->max_repetition_level() == 0;
     const bool is_list = path.size() == 3 && column->max_repetition_level() == 1 &&
@@ -288,7 +295,7 @@ class Reader final : public ParquetReader {
     columns_.push_back({path.front(),
                         *dtype,
                         is_list ? width_of(leaf) : 0,
-                        *dtype == TENON_I32 && is_unsigned(*column)});
+                        column->physical_type() == parquet::Type::INT64 && is_unsigned(*column)});
     leaves_.push_back(leaf);
   }
 
@@ -365,6 +372,19 @@ class Reader final : public ParquetReader {
       const float number = arrow::util::Float16::FromBits(bits).ToFloat();
       numbers.append(reinterpret_cast<const char*>(&number), sizeof number);
     }
+  }
+
+  // Converts unsigned numbers of 32 bits to 64 bits.
+  static std::string widened(const std::string& narrow) {
+    std::string wide;
+    wide.reserve(narrow.size() + narrow.size());
+    for (size_t at = 0; at < narrow.size(); at += sizeof(uint32_t)) {
+      uint32_t number = 0;
+      std::memcpy(&number, narrow.data() + at, sizeof number);
+      const int64_t wider = number;
+      wide.append(reinterpret_cast<const char*>(&wider), sizeof wider);
+    }
+    return wide;
   }
 
   static void check_no_nulls(std::span<const int16_t> levels,

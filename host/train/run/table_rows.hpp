@@ -23,9 +23,7 @@ class TableRows final : public RowSource {
   }
 
   void begin(const Batch* batch, const CallPlace& place, Lookup lookup) override {
-    tables_.begin(batch,
-                  place,
-                  lookup == Lookup::kTrain ? TableSet::Lookup::kTrain : TableSet::Lookup::kRead);
+    tables_.begin(batch, place, how_of(lookup));
   }
   at::Tensor rows(uint32_t v, const at::Tensor& ids) override {
     return tables_.rows(lookup_of_.at(v), ids);
@@ -35,6 +33,17 @@ class TableRows final : public RowSource {
   }
 
  private:
+  static TableSet::Lookup how_of(Lookup lookup) {
+    switch (lookup) {
+      case Lookup::kTrain:
+        return TableSet::Lookup::kTrain;
+      case Lookup::kPreview:
+        return TableSet::Lookup::kPreview;
+      default:
+        return TableSet::Lookup::kRead;
+    }
+  }
+
   TableSet& tables_;
   std::map<uint32_t, size_t> lookup_of_;
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Files of rows that other programs write with Arrow: lists of unequal lengths, nulls at each
-// level, and pages with and without checksums.
+// level, unsigned integers, and pages with and without checksums.
 #include "host/embedding/row_file.hpp"
 #include "host/error/error.hpp"
 
@@ -16,7 +16,9 @@
 #include <parquet/file_writer.h>
 #include <parquet/properties.h>
 #include <parquet/schema.h>
+#include <parquet/types.h>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/support/catch.hpp"
@@ -87,6 +89,60 @@ void write_foreign(const std::filesystem::path& file,
                         repetition.data(),
                         numbers.data());
   }
+  writer->Close();
+  PARQUET_THROW_NOT_OK(out->Close());
+}
+
+// A column of unsigned integers in 32 or 64 bits.
+void write_unsigned_column(parquet::RowGroupWriter& group,
+                           int bits,
+                           const std::vector<uint64_t>& numbers) {
+  const auto count = static_cast<int64_t>(numbers.size());
+  parquet::ColumnWriter* const column = group.NextColumn();
+  if (bits == 64) {
+    const std::vector<int64_t> wide(numbers.begin(), numbers.end());
+    static_cast<parquet::Int64Writer*>(column)->WriteBatch(count, nullptr, nullptr, wide.data());
+  } else {
+    const std::vector<int32_t> narrow(numbers.begin(), numbers.end());
+    static_cast<parquet::Int32Writer*>(column)->WriteBatch(count, nullptr, nullptr, narrow.data());
+  }
+}
+
+// Writes rows of zeros, with ids and a column "hash" of unsigned integers of `bits` bits.
+void write_unsigned(const std::filesystem::path& file,
+                    int bits,
+                    const std::vector<uint64_t>& ids,
+                    const std::vector<uint64_t>& hashes) {
+  using parquet::Repetition;
+  using parquet::schema::GroupNode;
+  using parquet::schema::PrimitiveNode;
+  const auto unsigned_node = [bits](const char* name) {
+    return PrimitiveNode::Make(name,
+                               Repetition::REQUIRED,
+                               parquet::LogicalType::Int(bits, /*is_signed=*/false),
+                               bits == 64 ? parquet::Type::INT64 : parquet::Type::INT32);
+  };
+  const auto element = PrimitiveNode::Make("element", Repetition::REQUIRED, parquet::Type::FLOAT);
+  const auto list = GroupNode::Make("list", Repetition::REPEATED, {element});
+  const auto vector =
+      GroupNode::Make("vector", Repetition::REQUIRED, {list}, parquet::ConvertedType::LIST);
+  const auto root = GroupNode::Make(
+      "rows", Repetition::REQUIRED, {unsigned_node("id"), vector, unsigned_node("hash")});
+  PARQUET_ASSIGN_OR_THROW(const auto out, arrow::io::FileOutputStream::Open(file.string()));
+  const auto writer =
+      parquet::ParquetFileWriter::Open(out, std::static_pointer_cast<GroupNode>(root));
+  parquet::RowGroupWriter* const group = writer->AppendRowGroup();
+  write_unsigned_column(*group, bits, ids);
+  const std::vector<float> numbers(ids.size() * kForeignDim, 0.0F);
+  const std::vector<int16_t> definition(numbers.size(), 1);
+  std::vector<int16_t> repetition(numbers.size(), 1);
+  for (size_t i = 0; i < repetition.size(); i += kForeignDim) {
+    repetition[i] = 0;
+  }
+  auto* const vectors = static_cast<parquet::FloatWriter*>(group->NextColumn());
+  vectors->WriteBatch(
+      static_cast<int64_t>(numbers.size()), definition.data(), repetition.data(), numbers.data());
+  write_unsigned_column(*group, bits, hashes);
   writer->Close();
   PARQUET_THROW_NOT_OK(out->Close());
 }
@@ -163,6 +219,32 @@ TEST_CASE("nulls in a file of rows are refused at each level", "[embedding]") {
                contains_text(file.string()) && (contains_text("nulls or empty lists") ||
                                                 contains_text("numbers or more in row 0")));
   }
+}
+
+TEST_CASE("unsigned integers in a file of rows keep their values", "[embedding]") {
+  const ScratchFolder folder;
+  const auto file = folder.path() / "c.parquet";
+  for (const auto& [bits, largest] : std::vector<std::pair<int, uint64_t>>{
+           {8, UINT8_MAX}, {16, UINT16_MAX}, {32, UINT32_MAX}, {64, INT64_MAX}}) {
+    CAPTURE(bits);
+    write_unsigned(file, bits, {largest, 7}, {9, largest});
+    Table table = foreign_table();
+    CHECK(read_rows(table, file) == 2);
+    CHECK(table.ids() == std::vector<int64_t>{7, static_cast<int64_t>(largest)});
+    CHECK(find_row(file, static_cast<int64_t>(largest)).has_value());
+    const auto row = find_row(file, 7);
+    REQUIRE(row.has_value());
+    CHECK(row->back() == RowColumn{"hash", {static_cast<double>(largest)}, false});
+  }
+  write_unsigned(file, 64, {7}, {UINT64_MAX});
+  const auto row = find_row(file, 7);
+  REQUIRE(row.has_value());
+  CHECK(row->back() == RowColumn{"hash", {0x1p64}, false});
+  // Ids of tables have a sign.
+  write_unsigned(file, 64, {7, uint64_t{1} << 63}, {0, 0});
+  CHECK_THAT(refusal(file),
+             contains_text(file.string()) &&
+                 contains_text("has the id 9223372036854775808 in row 1 of row group 0"));
 }
 
 TEST_CASE("pages without checksums are read, and a flipped bit in others is found", "[embedding]") {

@@ -178,6 +178,21 @@ TEST_CASE("rows keep their age in an empty table of a run that is past their ste
   CHECK(table.num_waiting() == 1);
 }
 
+TEST_CASE("a saved row of the padding id is left out", "[embedding]") {
+  TableSpec spec = saved_spec(2, TENON_F32);
+  Table saved(spec);
+  fill_ids(saved, {-1, 5});
+  StateTree tree;
+  saved.snapshot(tree, "user");
+  spec.padding_id = -1;
+  Table warm(spec);
+  CHECK(take_saved_rows(warm, tree, "user", RowParts::kAll, 0, kAll) == 1);
+  CHECK(warm.ids() == std::vector<int64_t>{5});
+  Table resumed(spec);
+  resumed.load(tree, "user");
+  CHECK(resumed.ids() == std::vector<int64_t>{5});
+}
+
 TEST_CASE("rows go into a table of another dtype, rounded", "[embedding]") {
   Table saved(saved_spec(2, TENON_F32));
   fill_ids(saved, {1000});

@@ -10,6 +10,7 @@
 #include <ATen/Functions.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include <algorithm>
 #include <map>
 #include <mutex>
 
@@ -190,6 +191,90 @@ TEST_CASE("reading inserts nothing, and gives what is missing", "[embedding]") {
   CHECK(seen[0].equal(value[0]));
   CHECK(seen[1].eq(0.25).all().item<bool>());
   CHECK(tables.table(0).num_rows() == 1);
+}
+
+// What previews of a step's microbatches read, and what training then reads. Column "a" has ids,
+// and a second lookup gets each id plus 1.
+struct PreviewedStep {
+  std::vector<at::Tensor> previewed;
+  std::vector<at::Tensor> trained;
+  bool has_changed = false;  // by a preview
+
+  PreviewedStep(TableSet& tables, const std::vector<Batch>& batches, uint64_t step) {
+    const auto run = [&](size_t m, TableSet::Lookup how, std::vector<at::Tensor>& read) {
+      const CallPlace place{.step = step, .microbatch = static_cast<uint32_t>(m), .is_train = true};
+      tables.begin(&batches[m], place, how);
+      read.push_back(tables.rows(0, {}).clone());
+      read.push_back(tables.rows(1, batches[m].fields[0] + 1).clone());
+      tables.take_grad(0, {});
+      tables.take_grad(1, {});
+    };
+    const int64_t num_rows = tables.table(0).num_rows();
+    const int64_t num_waiting = tables.table(0).num_waiting();
+    for (size_t m = 0; m < batches.size(); ++m) {
+      run(m, TableSet::Lookup::kPreview, previewed);
+    }
+    has_changed =
+        tables.table(0).num_rows() != num_rows || tables.table(0).num_waiting() != num_waiting;
+    for (size_t m = 0; m < batches.size(); ++m) {
+      run(m, TableSet::Lookup::kTrain, trained);
+    }
+    tables.send_gradients();
+    tables.finish_gradients(1);
+    tables.update(1, {.step = step, .microbatch = 0, .is_train = true});
+    tables.end_step(step);
+  }
+  bool is_equal() const {
+    return std::ranges::equal(previewed, trained, [](const at::Tensor& a, const at::Tensor& b) {
+      return at::equal(a, b);
+    });
+  }
+};
+
+TEST_CASE("a preview reads what training will read, and changes nothing", "[embedding]") {
+  const uint32_t dtype = GENERATE(uint32_t{TENON_F32}, uint32_t{TENON_BF16}, uint32_t{TENON_F16});
+  const uint32_t size = GENERATE(1u, 2u);
+  CAPTURE(dtype, size);
+  LookupUse made = lookup("made");
+  made.column.clear();
+  const std::vector<Batch> batches = {batch_of({{"a", longs({1, 20, 30})}}, 3),
+                                      batch_of({{"a", longs({20, 40, 40})}}, 3),
+                                      batch_of({{"a", longs({30, 20, 50})}}, 3)};
+  const auto run = [&](Group* ranks, std::vector<PreviewedStep>& steps) {
+    TestOptimizer test;
+    test.narrow = TENON_NARROW_MASTER;
+    TableUse use = use_of(test, "t");
+    use.spec.value_dtype = dtype;
+    use.spec.missing = 0.25;
+    use.spec.admit.count = 2 * static_cast<int64_t>(size);  // both ranks have these batches
+    TableSet tables(one(std::move(use)), {lookup("a"), made}, ExecBase{}, ranks);
+    for (uint64_t step = 1; step <= 2; ++step) {
+      steps.emplace_back(tables, batches, step);
+    }
+  };
+  std::vector<std::vector<PreviewedStep>> by_rank(size);
+  if (size == 1) {
+    run(nullptr, by_rank[0]);
+  } else {
+    run_ranks(size,
+              [&](ThreadCollective&, ThreadGroup& group) { run(&group, by_rank[group.rank()]); });
+  }
+  for (const std::vector<PreviewedStep>& steps : by_rank) {
+    REQUIRE(steps.size() == 2);
+    for (const PreviewedStep& step : steps) {
+      CHECK_FALSE(step.has_changed);
+      CHECK(step.is_equal());
+    }
+    // Of microbatch 0, no id has a row yet. Microbatch 1 admits 20 and 40, the last one 30.
+    const std::vector<at::Tensor>& read = steps[0].previewed;
+    const auto is_missing = [](const at::Tensor& row) { return row.eq(0.25).all().item<bool>(); };
+    CHECK(is_missing(read[0]));
+    CHECK_FALSE(is_missing(read[2][0]));
+    CHECK_FALSE(is_missing(read[2][1]));
+    CHECK_FALSE(is_missing(read[4][0]));
+    CHECK(is_missing(read[4][2]));
+    CHECK_FALSE(is_missing(steps[1].previewed[0]));
+  }
 }
 
 TEST_CASE("reading between the microbatches of a step leaves its gradients alone", "[embedding]") {

@@ -8,6 +8,7 @@
 
 #include "host/error/error.hpp"
 #include "host/model/model_runner.hpp"
+#include "host/model/row_source.hpp"
 #include "host/model/sharded_parameters.hpp"
 #include "host/plugin/model_proxy.hpp"
 #include "host/tensor/handle.hpp"
@@ -36,7 +37,8 @@ class SumsRig {
  public:
   explicit SumsRig(TestModel test,
                    RecomputeMode recompute = RecomputeMode::kNone,
-                   const FlowGroups* groups = nullptr)
+                   const FlowGroups* groups = nullptr,
+                   RowSource* rows = nullptr)
       : test_(std::make_unique<TestModel>(std::move(test))),
         proxy_(made_instance(
             "model", TENON_MODEL_ID, test_->table(), test_.get(), &TestModel::extension)),
@@ -44,9 +46,12 @@ class SumsRig {
         store(graph_, {at::kDouble, at::kCPU, [](uint32_t) { return 0u; }}),
         flow(store, groups != nullptr ? *groups : alone(), {}),
         frame_(proxy_.instance().host(), base()),
-        runner(
-            (store.initialise(proxy_, frame_.exec(), 7), proxy_), store, base(), recompute, &flow) {
-  }
+        runner((store.initialise(proxy_, frame_.exec(), 7), proxy_),
+               store,
+               base(),
+               recompute,
+               &flow,
+               rows) {}
 
   void forward(const at::Tensor& x, uint32_t microbatch = 0) {
     runner.forward(batch(x), {1, microbatch, true});
@@ -174,6 +179,57 @@ TestModel two_experts() {
   return test;
 }
 
+// two_experts(), with the rows of a lookup in place of the first buffer.
+TestModel experts_with_rows() {
+  static constexpr tenon_axis kAxes[] = {{"B", -1}, {nullptr, 2}};
+  TestModel test = two_experts();
+  test.inputs = {"x", "r"};
+  test.num_values = 3;
+  test.lookups[1] = [](tenon_value_spec& spec) {
+    spec.source = "user";
+    spec.axes = kAxes;
+    spec.num_axes = 2;
+  };
+  test.blocks = {
+      {{0, 1},
+       {2},
+       {0},
+       0,
+       [](const Tensors& x, const Tensors& p, tenon_forward_args* args) {
+         const at::Tensor shares = at::softmax(x[0].matmul(p[0]) + x[1], -1);
+         const at::Tensor loads = at::bincount(std::get<1>(shares.detach().max(-1)), {}, 2);
+         const int64_t tokens = x[0].size(0);
+         const at::Tensor count = at::cat({loads, at::full({1}, tokens, at::kLong)});
+         const at::Tensor sum = shares.sum(0);
+         if (args->add_loss(args, "balance", borrow(sum), borrow(count), 0.25) != nullptr) {
+           return Tensors{};
+         }
+         set_next(args, 1, loads);
+         set_next(args, 2, buffer(args, 2) + tokens);
+         return Tensors{shares};
+       },
+       {0, 1, 2}}};
+  return test;
+}
+
+// Rows that the training pass of a step inserts. They choose the second expert.
+class NewRows final : public RowSource {
+ public:
+  void begin(const Batch* batch, const CallPlace&, Lookup lookup) override {
+    samples_ = static_cast<int64_t>(batch->samples);
+    is_there_ = lookup == Lookup::kTrain || lookup == Lookup::kPreview;
+  }
+  at::Tensor rows(uint32_t, const at::Tensor&) override {
+    const at::Tensor row = at::tensor(std::vector<float>{-100, 100});
+    return (is_there_ ? row : -row).expand({samples_, 2}).contiguous();
+  }
+  void take_grad(uint32_t, const at::Tensor&) override {}
+
+ private:
+  int64_t samples_ = 0;
+  bool is_there_ = false;
+};
+
 // What a step of two_experts() must give, of all its samples at once.
 struct BalancedStep {
   double loss = 0;
@@ -274,6 +330,21 @@ TEST_CASE("loads of a step are those of all its microbatches", "[model]") {
   rig.runner.backward(1);
   rig.runner.end_step(nullptr);
   CHECK(rig.store.buffer(2).item<int64_t>() == 16);
+}
+
+TEST_CASE("loads are counted with the rows that the training pass inserts", "[model]") {
+  NewRows rows;
+  SumsRig rig(experts_with_rows(), RecomputeMode::kNone, nullptr, &rows);
+  StepSums& sums = rig.runner.sums();
+  sums.clear();
+  rig.runner.count_loads(SumsRig::batch(input_of(0, 8)), {1, 0, true});
+  const at::Tensor counted = sums.load_sums().front().clone();
+  CHECK(at::equal(counted, at::tensor(std::vector<int64_t>{0, 8, 8}, at::kLong)));
+  sums.clear();
+  rig.forward(input_of(0, 8));
+  rig.runner.add_loads();
+  CHECK(at::equal(counted, sums.load_sums().front()));
+  rig.runner.clear();
 }
 
 TEST_CASE("sums and buffers of a step are the same on all ranks", "[model][ranks]") {

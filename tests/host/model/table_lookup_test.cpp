@@ -66,7 +66,8 @@ struct TestRows final : RowSource {
     calls.push_back(std::string(batch != nullptr ? "begin" : "begin idle") +
                     (lookup == Lookup::kTrain      ? " train"
                      : lookup == Lookup::kEvaluate ? " evaluate"
-                                                   : " replay"));
+                     : lookup == Lookup::kReplay   ? " replay"
+                                                   : " preview"));
   }
   at::Tensor rows(uint32_t v, const at::Tensor& given) override {
     calls.push_back("rows " + std::to_string(v));
