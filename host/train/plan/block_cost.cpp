@@ -17,6 +17,7 @@
 #include "host/tensor/handle.hpp"
 #include "host/tensor/shape_text.hpp"
 #include "host/train/plan/flop_count.hpp"
+#include "host/train/plan/meta_kernels.hpp"
 #include "host/train/plan/meta_memory.hpp"
 
 #include <ATen/Functions.h>
@@ -420,16 +421,9 @@ class Planner {
                                   bool record,
                                   MetaCall& call) {
     const ModelBlock& block = graph_.blocks[b];
-    const auto handles_of = [](const std::vector<at::Tensor>& tensors) {
-      std::vector<const tenon_tensor*> handles;
-      std::ranges::transform(tensors, std::back_inserter(handles), [](const at::Tensor& t) {
-        return t.defined() ? borrow(t) : nullptr;
-      });
-      return handles;
-    };
-    const auto input_handles = handles_of(inputs);
-    const auto parameter_handles = handles_of(parameters);
-    const auto buffer_handles = handles_of(buffers);
+    const auto input_handles = borrow_all(inputs);
+    const auto parameter_handles = borrow_all(parameters);
+    const auto buffer_handles = borrow_all(buffers);
     OwnHandles output_handles(block.outputs.size());
     OwnHandles next_buffers(block.buffers.size());
     tenon_forward_args& args = call.args;
@@ -567,6 +561,7 @@ int64_t PlannedField::bytes() const {
 std::vector<BlockCost> block_costs(ModelList models,
                                    const ModelGraph& graph,
                                    const CostQuestion& question) {
+  register_meta_kernels();
   return Planner(std::move(models), graph, question).costs();
 }
 

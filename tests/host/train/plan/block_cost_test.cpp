@@ -14,6 +14,7 @@
 
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/support/catch.hpp"
@@ -132,6 +133,38 @@ TEST_CASE("a block without a word of its cost is measured on tensors without mem
   const BlockCost unknown_shape =
       cost_of([](const at::Tensor& x, const at::Tensor& w) { return at::mm(x, w); }, false);
   CHECK(unknown_shape.output_bytes == 10 * 3 * 4);
+}
+
+TEST_CASE("normalizations, convolutions and relu are measured on tensors without memory",
+          "[model]") {
+  const Function batch_norm = [](const at::Tensor& x, const at::Tensor& w) {
+    const at::Tensor mean = at::zeros({3}, x.options());
+    return at::batch_norm(at::mm(x, w), mean, mean, mean, mean, true, 0.1, 1e-5, false);
+  };
+  const Function layer_norm = [](const at::Tensor& x, const at::Tensor& w) {
+    return at::layer_norm(at::mm(x, w), {3}, w[0], w[1]);
+  };
+  const Function group_norm = [](const at::Tensor& x, const at::Tensor& w) {
+    return at::group_norm(at::mm(x, w), 3, w[0], w[1]);
+  };
+  const Function convolution = [](const at::Tensor& x, const at::Tensor& w) {
+    return at::conv1d(x.unsqueeze(1), w.t().reshape({3, 1, 4})).squeeze(2);
+  };
+  const Function relu = [](const at::Tensor& x, const at::Tensor& w) {
+    return at::relu(at::mm(x, w));
+  };
+  for (const auto& [name, function] : {std::pair<std::string, Function>{"batch_norm", batch_norm},
+                                       {"layer_norm", layer_norm},
+                                       {"group_norm", group_norm},
+                                       {"convolution", convolution},
+                                       {"relu", relu}}) {
+    const BlockCost cost = cost_of(function);
+    INFO(name + ": " + cost.why);
+    CHECK(cost.source == BlockCost::Source::kMeasured);
+    CHECK(cost.forward_flops == 2.0 * 10 * 4 * 3);
+    CHECK(cost.backward_flops > 0);
+    CHECK(cost.output_bytes == 10 * 3 * 4);
+  }
 }
 
 TEST_CASE("a block that cannot run without data is guessed from its parameters", "[model]") {
