@@ -13,12 +13,16 @@
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
+#include <torch/csrc/autograd/function.h>
 
 #include <algorithm>
 #include <cmath>
+#include <dlfcn.h>
 #include <functional>
 #include <iterator>
 #include <optional>
+#include <set>
+#include <utility>
 
 namespace tenon {
 namespace {
@@ -63,6 +67,50 @@ double loss_of(const ModelTrial& trial,
   return sum;
 }
 
+// Returns the address at which the library with this address is loaded, or the program.
+const void* library_of(const void* address) {
+  Dl_info info{};
+  return ::dladdr(address, &info) != 0 ? info.dli_fbase : nullptr;
+}
+
+// True if libtorch or the host implement all operators that autograd recorded. The plugin may
+// implement others wrongly.
+bool records_known_operators(const BlockTape& tape) {
+  using torch::autograd::Node;
+  const auto class_of = [](const Node& node) {  // its vtable
+    return library_of(*reinterpret_cast<const void* const*>(&node));
+  };
+  const at::AutoGradMode with_grad(true);
+  const at::Tensor of_torch = at::zeros({}).requires_grad_().neg();
+  const void* const known[] = {class_of(*of_torch.grad_fn()),
+                               library_of(reinterpret_cast<const void*>(&is_hand_written))};
+  std::vector<const Node*> open;
+  const auto add = [&open](const at::Tensor& tensor) {
+    if (tensor.defined() && tensor.grad_fn() != nullptr) {
+      open.push_back(tensor.grad_fn().get());
+    }
+  };
+  std::ranges::for_each(tape.outputs, add);
+  std::ranges::for_each(tape.aux, add, &AuxLoss::sum);
+  std::set<const Node*> seen;
+  while (!open.empty()) {
+    const Node* const node = open.back();
+    open.pop_back();
+    if (!seen.insert(node).second) {
+      continue;
+    }
+    if (std::ranges::find(known, class_of(*node)) == std::end(known)) {
+      return false;
+    }
+    for (const torch::autograd::Edge& edge : node->next_edges()) {
+      if (edge.function != nullptr) {
+        open.push_back(edge.function.get());
+      }
+    }
+  }
+  return true;
+}
+
 // What a check of one block needs for each of its tensors.
 class DirectionalDifference {
  public:
@@ -79,6 +127,7 @@ class DirectionalDifference {
       counted_.push_back(aux.sum.requires_grad() || is_hand_written(trial, b));
     }
     value_ = loss_of(trial, tape, weights_, counted_);
+    is_exact_ = !is_hand_written(trial, b) && records_known_operators(tape);
     has_any_ = !tape.aux.empty() || std::ranges::any_of(weights_, &at::Tensor::defined);
     if (has_any_) {
       gradients_ = trial.backward(b, tape, weights_);
@@ -88,6 +137,8 @@ class DirectionalDifference {
   // False if no output has a gradient.
   bool has_any() const { return has_any_; }
   bool is_finite() const { return std::isfinite(value_); }
+  // True if the gradient is that of what autograd recorded.
+  bool is_exact() const { return is_exact_; }
   const BlockGradients& gradients() const { return gradients_; }
   const std::vector<at::Tensor>& inputs() const { return inputs_; }
 
@@ -126,9 +177,10 @@ class DirectionalDifference {
     }
     return formatted(
         "changes the outputs by {} along a random direction, central differences "
-        "give {}",
+        "give {}{}",
         found,
-        expected);
+        expected,
+        is_exact_ ? "; that is right if a stop-gradient such as detach() is intended" : "");
   }
 
  private:
@@ -146,6 +198,7 @@ class DirectionalDifference {
   std::vector<bool> counted_;        // by auxiliary loss
   double value_ = 0;                 // L
   bool has_any_ = false;
+  bool is_exact_ = false;
   BlockGradients gradients_;
 };
 
@@ -176,6 +229,7 @@ struct GradientProblem {
   std::string name;
   std::string text;
   bool is_absent = false;  // there is no gradient
+  bool is_exact = false;   // the gradient is that of what autograd recorded
 };
 
 std::vector<GradientProblem> problems_at(Subject& subject,
@@ -202,7 +256,8 @@ std::vector<GradientProblem> problems_at(Subject& subject,
     if (!problem.empty()) {
       problems.push_back({.name = name,
                           .text = "the gradient by \"" + name + "\" " + problem,
-                          .is_absent = !gradient.defined()});
+                          .is_absent = !gradient.defined(),
+                          .is_exact = gradient.defined() && difference.is_exact()});
     }
   };
   for (std::size_t i = 0; i < block.inputs.size(); ++i) {
@@ -234,7 +289,7 @@ std::vector<GradientProblem> problems_at(Subject& subject,
 
 }  // namespace
 
-std::vector<std::string> gradient_problems(Subject& subject, ModelTrial& trial, uint32_t b) {
+GradientFindings compare_gradients(Subject& subject, ModelTrial& trial, uint32_t b) {
   const uint64_t step = BlockCall().step;
   std::vector<GradientProblem> problems = problems_at(subject, trial, b, step);
   if (std::ranges::any_of(problems, &GradientProblem::is_absent)) {
@@ -247,9 +302,11 @@ std::vector<std::string> gradient_problems(Subject& subject, ModelTrial& trial, 
              });
     });
   }
-  std::vector<std::string> texts;
-  std::ranges::transform(problems, std::back_inserter(texts), &GradientProblem::text);
-  return texts;
+  GradientFindings findings;
+  for (GradientProblem& problem : problems) {
+    (problem.is_exact ? findings.unrecorded : findings.problems).push_back(std::move(problem.text));
+  }
+  return findings;
 }
 
 }  // namespace tenon

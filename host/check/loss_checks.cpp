@@ -119,7 +119,7 @@ class LossTrial {
 
   double count(const SampleInputs& inputs) {
     subject_.note("count of " + name_);
-    const auto handles = handles_of(inputs);
+    const auto handles = borrow_all(inputs);
     const at::AutoGradMode no_grad(false);
     const at::Tensor count =
         take_handle(loss_.count(frame_.exec(), handles.data(), handles.size()));
@@ -132,7 +132,7 @@ class LossTrial {
 
   at::Tensor sum(const SampleInputs& inputs) {
     subject_.note("compute of " + name_);
-    const auto handles = handles_of(inputs);
+    const auto handles = borrow_all(inputs);
     at::Tensor sum = take_handle(loss_.compute(frame_.exec(), handles.data(), handles.size()));
     if (sum.dim() != 0 || !at::isFloatingType(sum.scalar_type())) {
       loss_.instance().identity().fail_result("compute returned " + tensor_text(sum) +
@@ -165,7 +165,7 @@ class LossTrial {
     const at::Tensor seed = at::ones_like(total.detach());
     subject_.note("backward of " + name_);
     if (has_backward) {
-      const auto handles = handles_of(leaves);
+      const auto handles = borrow_all(leaves);
       OwnHandles results(leaves.size());
       loss_.backward(frame_.exec(), handles.data(), handles.size(), borrow(seed), results.data());
       return results.take(loss_.instance().identity(), "backward");

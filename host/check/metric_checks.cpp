@@ -6,6 +6,7 @@
 #include "host/check/subject.hpp"
 #include "host/check/tensor_views.hpp"
 #include "host/plugin/metric_proxy.hpp"
+#include "host/tensor/handle.hpp"
 #include "host/text/formatted.hpp"
 #include "host/train/objective/metric_state.hpp"
 
@@ -76,7 +77,7 @@ class MetricTrial {
   }
   void add(MetricState& state, const std::vector<SampleInputs>& batches) const {
     for (const SampleInputs& inputs : batches) {
-      const auto handles = handles_of(inputs);
+      const auto handles = borrow_all(inputs);
       state.update(frame_.exec(), handles.data(), handles.size(), at::kCPU);
     }
   }

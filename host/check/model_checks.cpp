@@ -189,8 +189,6 @@ BlockResult result_of(Subject& subject,
   return result;
 }
 
-// Compares a block with moved parameters or other views of its inputs. A status is a right answer
-// to views of inputs.
 // True for a block that draws random numbers: an operator draws them in the order of memory, which
 // is that of the strides.
 bool depends_on_step(ModelTrial& trial, uint32_t b) {
@@ -208,6 +206,8 @@ bool depends_on_step(ModelTrial& trial, uint32_t b) {
   return !std::ranges::equal(one, next, is_same_to_the_bit);
 }
 
+// Compares a block with moved parameters or other views of its inputs. A status is a right answer
+// to views of inputs.
 void compare_views(Subject& subject, ModelTrial& trial, uint32_t b, Findings& findings) {
   if (depends_on_step(trial, b)) {
     findings.add_remark(of_block(trial, b) +
@@ -309,8 +309,12 @@ CheckResult check_model_gradients(Subject& subject) {
     for (const uint32_t b : trial.some_blocks()) {
       if (trial.has_gradients(b)) {
         ++num_compared;
-        for (const std::string& problem : gradient_problems(subject, trial, b)) {
+        const GradientFindings found = compare_gradients(subject, trial, b);
+        for (const std::string& problem : found.problems) {
           findings.add_problem(of_block(trial, b) + ": " + problem);
+        }
+        for (const std::string& difference : found.unrecorded) {
+          findings.add_remark(of_block(trial, b) + ": " + difference);
         }
       }
     }

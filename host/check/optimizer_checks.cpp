@@ -105,8 +105,8 @@ class OptimizerTrial {
       parameters.push_back(borrow_mutable(parameter));
       steps.push_back(at::full({}, static_cast<double>(training.num_updates), at::kFloat));
     }
-    const auto slots = handles_of(training.slots);
-    const auto step_handles = handles_of(steps);
+    const auto slots = borrow_all(training.slots);
+    const auto step_handles = borrow_all(steps);
     tenon_evaluation_values_args args{};
     args.struct_size = sizeof(args);
     args.num_pieces = parameters.size();
@@ -132,8 +132,8 @@ class OptimizerTrial {
     for (at::Tensor& slot : training.slots) {
       slots.push_back(borrow_mutable(slot));
     }
-    const auto grad_handles = handles_of(grads);
-    const auto step_handles = handles_of(steps);
+    const auto grad_handles = borrow_all(grads);
+    const auto step_handles = borrow_all(steps);
     const at::Tensor lr = at::full({}, kLearningRate, at::kDouble);
     const at::Tensor inf = at::full({}, found_inf ? 1.0 : 0.0, at::kFloat);
     tenon_update_args args{};

@@ -11,6 +11,7 @@
 #include "host/plugin/plugin_gradients.hpp"
 #include "host/tensor/dtype.hpp"
 #include "host/tensor/exec_frame.hpp"
+#include "host/tensor/handle.hpp"
 #include "host/tensor/initializer.hpp"
 #include "host/text/formatted.hpp"
 
@@ -93,11 +94,11 @@ class ParametrizationTrial {
   at::Tensor effective() const { return effective(reals_); }
   at::Tensor effective(const std::vector<at::Tensor>& reals) const {
     subject_.note("effective of " + name_);
-    return proxy_.effective(frame_.exec(), handles_of(reals), handles_of(buffers_));
+    return proxy_.effective(frame_.exec(), borrow_all(reals), borrow_all(buffers_));
   }
   at::Tensor product(const at::Tensor& x, const std::vector<at::Tensor>& reals) const {
     subject_.note("product of " + name_);
-    return proxy_.product(frame_.exec(), x, handles_of(reals), handles_of(buffers_));
+    return proxy_.product(frame_.exec(), x, borrow_all(reals), borrow_all(buffers_));
   }
 
   // Reals of which the trained ones record gradients.

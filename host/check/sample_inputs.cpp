@@ -124,14 +124,6 @@ SampleInputs make_inputs(const std::vector<Port>& ports,
   return inputs;
 }
 
-std::vector<const tenon_tensor*> handles_of(const std::vector<at::Tensor>& tensors) {
-  std::vector<const tenon_tensor*> handles;
-  for (const at::Tensor& tensor : tensors) {
-    handles.push_back(tensor.defined() ? borrow(tensor) : nullptr);
-  }
-  return handles;
-}
-
 bool is_same_to_the_bit(const at::Tensor& a, const at::Tensor& b) {
   if (a.defined() != b.defined()) {
     return false;

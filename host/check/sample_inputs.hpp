@@ -63,9 +63,6 @@ at::Tensor random_tensor(const std::vector<int64_t>& shape,
                          double high,
                          std::mt19937_64& generator);
 
-// Handles of tensors that outlive them; null for an undefined tensor.
-std::vector<const tenon_tensor*> handles_of(const std::vector<at::Tensor>& tensors);
-
 // True if both have the same shape, dtype and bits.
 bool is_same_to_the_bit(const at::Tensor& a, const at::Tensor& b);
 

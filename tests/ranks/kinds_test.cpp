@@ -202,6 +202,7 @@ TEST_CASE("the checker passes each kind of training", "[ranks][check]") {
       {"carried_kind", "{}", "recipe.two_ranks"},
       {"carried_kind", "{}", "model.recompute"},
       {"norm_kind", "{}", "model.fp64"},
+      {"policy_kind", "{}", "model.gradients"},
       {"molecule_kind", "{}", "loss"},
       {"sequence_kind", "{}", "loss"},
       {"detector_kind", "{}", "metric"},
