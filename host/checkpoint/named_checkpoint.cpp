@@ -56,6 +56,11 @@ NamedCheckpoints find_checkpoints(const std::string& path) {
               .checkpoints = {name}};
     }
   }
+  if (fs::is_directory(full / "snapshots", error)) {
+    throw Error("storage.not_found",
+                path + " is a folder of the Hugging Face cache; pass one of its snapshots: " +
+                    (full / "snapshots/REVISION").string());
+  }
   throw Error(
       "storage.not_found",
       (fs::exists(full, error) ? "no finished checkpoint at " + path : path + " does not exist") +

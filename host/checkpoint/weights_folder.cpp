@@ -296,8 +296,11 @@ std::string other_weights_in(const std::string& path) {
   }
   if (!pickle.empty()) {
     return path + " has its weights as " + pickle +
-           ", a pickle that could run code and is not read; write safetensors with transformers: "
-           "AutoModelForCausalLM.from_pretrained(FOLDER).save_pretrained(NEW)";
+           ", a pickle that could run code and is not read; write safetensors with " +
+           (pickle.starts_with("adapter_model")
+                ? "PEFT: AutoPeftModelForCausalLM.from_pretrained(FOLDER).save_pretrained(NEW)"
+                : "transformers: "
+                  "AutoModelForCausalLM.from_pretrained(FOLDER).save_pretrained(NEW)");
   }
   return has_config ? path + " has a configuration, and no weights: neither " + kOnlyFile +
                           " nor " + kIndex + "; complete its download"

@@ -517,6 +517,17 @@ TEST_CASE("a model of a Hugging Face folder is fine-tuned with a new head", "[re
       "part",
       num_ranks);
   CHECK_THAT(part, contains_text("does not fit the model; loading the parts that fit:"));
+  if (num_ranks > 1) {
+    return;
+  }
+  const fs::path bare = desk.folder().path() / "no-config";
+  fs::copy(golden, bare);
+  fs::remove(bare / "config.json");
+  const std::string from_bare = R"([{"from": ")" + bare.string() + "\"";
+  CHECK_THAT(desk.fail(desk.with_load(model, from_bare + "}]"), "bare"),
+             contains_text("[load.mismatch]") && contains_text("it has no config.json"));
+  desk.succeed(desk.with_load(model, from_bare + R"(, "may_differ": ["config.json"]}])"), "anyway");
+  CHECK(desk.hash("anyway") == desk.hash("loaded"));
 }
 
 TEST_CASE("what a storage of a plugin keeps is loaded from there", "[recipes]") {

@@ -118,6 +118,17 @@ void LoadDifferences::compare_config(const ComponentInstance& model,
   }
 }
 
+void LoadDifferences::add_missing_config(bool takes_all, std::vector<std::string>& cautions) {
+  constexpr char kLine[] = "it has no config.json: only names and shapes can be compared";
+  if (!takes_all) {
+    cautions.emplace_back(kLine);
+  } else if (!matches_any(load_.may_differ, "config.json")) {
+    function_.push_back(std::string(kLine) +
+                        "; add the file, or set \"may_differ\": [\"config.json\"]");
+    lacks_config_ = true;
+  }
+}
+
 std::string LoadDifferences::lines(const LoadMisfits& misfits) const {
   constexpr size_t kShown = 8;  // of each kind
   std::string text = shown_lines(adapter_) + shown_lines(function_);
@@ -145,7 +156,7 @@ std::string LoadDifferences::advice(const LoadMisfits& misfits) const {
     }
     text += "\nset \"resize\": [" + names + "] to keep the rows and add rows for new tokens";
   }
-  if (function_.size() > (is_vocabulary() ? 1 : 0)) {
+  if (!lacks_config_ && function_.size() > (is_vocabulary() ? 1 : 0)) {
     text +=
         "\nchange /model/options as config.json says, or list keys in \"may_differ\" to compute "
         "another function than the source's";

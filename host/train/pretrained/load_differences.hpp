@@ -51,6 +51,9 @@ class LoadDifferences {
                       bool takes_all,
                       std::vector<std::string>& cautions);
 
+  // For a source without a config.json. A load of a whole model refuses it, unless it may differ.
+  void add_missing_config(bool takes_all, std::vector<std::string>& cautions);
+
   // Returns the lines of all differences that a load refuses, those of the function first.
   std::string lines(const LoadMisfits& misfits) const;
   // Returns what to do about them. Never a way to a model that is partly untrained, unless the text
@@ -70,6 +73,7 @@ class LoadDifferences {
   RowCounts longer_rows_;
   std::vector<std::string> rows_;  // tensors of which rows could be loaded
   bool has_other_shapes_ = false;
+  bool lacks_config_ = false;
 };
 
 }  // namespace tenon

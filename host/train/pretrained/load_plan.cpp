@@ -338,6 +338,8 @@ class LoadPlanning {
     } else if (source_.config.has_value() && load_.layout != LoadLayout::kOwn) {
       differences_.compare_config(
           goal_.model, *source_.config, choice_.takes_all(), plan_.cautions);
+    } else if (is_hf_) {
+      differences_.add_missing_config(choice_.takes_all(), plan_.cautions);
     }
   }
 

@@ -65,12 +65,6 @@ std::string best_text(const SavedBest& best) {
 
 }  // namespace
 
-WhichParameters which_parameters(const std::string& word) {
-  return word == "best"   ? WhichParameters::kBest
-         : word == "last" ? WhichParameters::kLast
-                          : WhichParameters::kAuto;
-}
-
 SavedModel saved_model(const CheckpointReader& reader, StateTree state, WhichParameters which) {
   const uint64_t last = reader.index().metadata.step;
   const std::optional<SavedBest> best = saved_best(state);

@@ -17,9 +17,6 @@
 
 namespace tenon {
 
-// Converts the value of the option --which: "best", "last", or "" for kAuto.
-WhichParameters which_parameters(const std::string& word);
-
 // The best evaluation that a checkpoint keeps.
 struct SavedBest {
   uint64_t step = 0;

@@ -208,7 +208,8 @@ void check_adapters(const ModelGraph& graph, const WeightsExport& request) {
 std::string export_checkpoint(const CheckpointReader& reader,
                               const Recipe& recipe,
                               PluginRegistry& registry,
-                              const WeightsExport& request) {
+                              const WeightsExport& request,
+                              WhichParameters which) {
   const auto warning = missing_training_text(
       path_of(request), reader.address(), reader.index().metadata, CheckpointUse::kExport);
   if (warning.has_value()) {
@@ -229,9 +230,8 @@ std::string export_checkpoint(const CheckpointReader& reader,
     log_warning(
         "table rows are not exported; pass --export-tables to a run to write them at its end");
   }
-  const SavedModel saved = from_checkpoint([&] {
-    return saved_model(reader, reader.state(0, 1, nullptr), which_parameters(request.which));
-  });
+  const SavedModel saved =
+      from_checkpoint([&] { return saved_model(reader, reader.state(0, 1, nullptr), which); });
   std::optional<SavedEvaluationValues> values;  // the best are values of evaluation already
   if (!saved.best.has_value()) {
     values.emplace(reader, recipe, graph, factory);
@@ -262,12 +262,14 @@ std::string export_checkpoint(const CheckpointReader& reader,
 
 std::string export_weights(const RecipeReading& read_recipe,
                            PluginRegistry& registry,
-                           const WeightsExport& request) {
+                           const WeightsExport& request,
+                           WhichParameters which) {
   return with_newest_checkpoint(path_of(request),
                                 read_recipe,
                                 registry,
                                 [&](const CheckpointReader& reader, const Recipe& recipe) {
-                                  return export_checkpoint(reader, recipe, registry, request);
+                                  return export_checkpoint(
+                                      reader, recipe, registry, request, which);
                                 });
 }
 

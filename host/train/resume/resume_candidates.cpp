@@ -20,7 +20,7 @@ namespace {
 // "" for entries whose loss needs no warning.
 std::string owner_of(const std::string& entry) {
   if (entry.starts_with("figures/") || entry.starts_with("metrics/")) {
-    return "metrics since the last record";
+    return "metrics since the last record, and those of the whole run (NAME/run)";
   }
   if (!entry.starts_with("components/")) {
     return "";

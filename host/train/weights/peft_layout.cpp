@@ -99,10 +99,12 @@ std::vector<Module> modules_of(const std::optional<WeightPlaces>& layout,
     }
     module.is_embedding = is_embedding_name(module.name);
     if (module.is_embedding && module.is_tied) {
-      refuse(formatted("'{}' is also the output head, and PEFT adapts only the embedding; {}",
-                       module.name,
-                       use == PeftUse::kExport ? "merge the adapter: --export hf PATH --merge"
-                                               : "use a model whose options do not tie them"));
+      refuse(formatted(
+          "'{}' is also the output head, and PEFT adapts only the embedding; {}",
+          module.name,
+          use == PeftUse::kExport
+              ? "merge the adapter: --export hf PATH --merge"
+              : "merge it into its base with merge_and_unload() of PEFT, and load the result"));
     }
     modules.push_back(std::move(module));
   }

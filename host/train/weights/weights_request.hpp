@@ -15,7 +15,6 @@ struct WeightsExport {
   std::string to = {};                    // a folder, or with "torch" a file
   std::string run_dir = {};               // exports its newest checkpoint,
   std::string from = {};                  // unless this names a checkpoint
-  std::string which = {};                 // "best", "last"; "": the best if it is kept
   std::string dtype = {};                 // "bf16", ...; "": as saved
   std::uint64_t file_bytes = 5000000000;  // maximum size of one file of a folder
 

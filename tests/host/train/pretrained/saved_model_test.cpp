@@ -48,8 +48,8 @@ TEST_CASE("who reads a model reads the best evaluation, unless it asks for the l
   SavedRun saved;
   const CheckpointReader reader(saved.run.storage, saved.run.storage->list().back());
   const StateTree state = reader.state(0, 1, nullptr);
-  for (const char* const word : {"", "best"}) {
-    const SavedModel best = saved_model(reader, state, which_parameters(word));
+  for (const WhichParameters which : {WhichParameters::kAuto, WhichParameters::kBest}) {
+    const SavedModel best = saved_model(reader, state, which);
     REQUIRE(best.best.has_value());
     CHECK(best.step == 1);
     CHECK(best.best->metric == "eval/loss");
@@ -59,7 +59,7 @@ TEST_CASE("who reads a model reads the best evaluation, unless it asks for the l
     CHECK_FALSE(best.state.has_subtree("best/kept"));
     CHECK_FALSE(best.state.has_subtree("best"));  // nor its version
   }
-  const SavedModel last = saved_model(reader, state, which_parameters("last"));
+  const SavedModel last = saved_model(reader, state, WhichParameters::kLast);
   CHECK(last.step == 2);
   CHECK_FALSE(last.best.has_value());
   CHECK(saved.weight_in(last) == 7);
