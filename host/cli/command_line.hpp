@@ -5,6 +5,7 @@
 
 #include "host/distributed/launch/binding.hpp"
 #include "host/log/log.hpp"
+#include "host/recipe/load_recipe.hpp"
 #include "host/train/generate/generate_request.hpp"
 #include "host/train/plan/plan_machine.hpp"
 #include "host/train/resume/resume_request.hpp"
@@ -41,9 +42,10 @@ struct CommandLine {
   std::vector<std::string> sets = {};
   std::string run_dir = {};  // "" if not given
   ResumeRequest resume = {};
-  std::string which = {};          // parameters to evaluate: "best", "last"; "": the best if kept
-  std::string describe_kind = {};  // "" for the recipe's keys
-  std::string describe_type = {};  // a type, or "plugin-id/type"
+  // Parameters of a checkpoint to evaluate, export, or generate with.
+  WhichParameters which = WhichParameters::kAuto;
+  std::string describe_kind = {};               // "" for the recipe's keys
+  std::string describe_type = {};               // a type, or "plugin-id/type"
   std::vector<std::string> describe_keys = {};  // keys of the recipe; empty for all
   std::string checked_plugin = {};              // file to check
   std::string check_name = {};                  // a check, or a group of them; "" for all

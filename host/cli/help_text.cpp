@@ -21,6 +21,9 @@ std::string lines_of(const Option& option, std::size_t indent) {
   start += option.value.empty() ? "" : " " + std::string(option.value);
   std::istringstream help{std::string(option.help)};
   std::string text;
+  if (start.size() >= kTextColumn) {
+    text = std::exchange(start, "") + "\n";
+  }
   for (std::string line; std::getline(help, line);) {
     start.resize(kTextColumn, ' ');
     text += start + line + "\n";

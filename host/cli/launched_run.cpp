@@ -18,6 +18,7 @@
 #include "host/train/run/rank_records.hpp"
 #include "host/train/run/run_training.hpp"
 
+#include <cerrno>  // program_invocation_name
 #include <chrono>
 #include <csignal>
 #include <cstdint>
@@ -38,11 +39,8 @@ std::chrono::milliseconds patience_of(const Recipe& recipe) {
 
 // Prints and stores the only report of a failed run, after all ranks have ended.
 void tell(const LaunchReport::Failed& failed) {
-  // A folder that was lost may be that of another run now.
-  const bool has_folder = failed.first.error_id != "run.dir_lost" &&
-                          (leaves_folder(static_cast<ExitCode>(failed.first.exit_code)) ||
-                           failed.first.activity.step > 0);
-  const RankRecords records(has_folder ? failed.folder : "");
+  const HasBegun begun = failed.first.activity.step > 0 ? HasBegun::kYes : HasBegun::kNo;
+  const RankRecords records(folder_for_records(failed.folder, failed.first, begun));
   std::string text = report_text(failed.first, failed.ranks, records.folder());
   if (!failed.last_words.empty()) {
     text += failed.last_words + "\n";
@@ -149,7 +147,7 @@ ExitCode run_launched(const CommandLine& line,
   }
   LaunchRequest request;
   request.words = arguments_of_rank({words.begin() + 1, words.end()});
-  request.words.insert(request.words.begin(), words.front());
+  request.words.insert(request.words.begin(), program_invocation_name);
   request.options = joined(arguments_of_launcher({words.begin() + 1, words.end()}), " ");
   const std::vector<RankProcessors> processors = deal_processors(
       read_topology(allowed_processors()), line.num_ranks, line.binding, processor_quota());

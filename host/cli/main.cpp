@@ -164,11 +164,12 @@ int main(int argc, char** argv) {
   if (words.empty()) {
     words.emplace_back("host");
   }
-  const std::string name = std::filesystem::path(words.front()).filename().string();
-  words.front() = tenon::without_rank_title(name);
-  if (words.front() != name) {
-    program_invocation_name = words.front().data();  // suggested commands start with it
+  // Suggested commands start with the program as the user called it, also those of launched ranks.
+  std::string program = tenon::without_rank_title(words.front());
+  if (program != words.front()) {
+    program_invocation_name = program.data();
   }
+  words.front() = std::filesystem::path(program).filename().string();
   tenon::report_crashes();
   tenon::ExitCode code = tenon::run_program(words);
   // Plugins are shut down here, because destructors of their libraries would run in an undefined

@@ -50,12 +50,15 @@ std::string recipe_of_run(const CommandLine& line) {
 
 }  // namespace
 
-std::string read_which(const GivenOptions& given) {
+WhichParameters read_which(const GivenOptions& given) {
   const std::string word = given.value_of("which");
-  if (!word.empty() && word != "best" && word != "last") {
+  if (word.empty()) {
+    return WhichParameters::kAuto;
+  }
+  if (word != "best" && word != "last") {
     fail_word("which", word, {"best", "last"});
   }
-  return word;
+  return word == "best" ? WhichParameters::kBest : WhichParameters::kLast;
 }
 
 void read_plugin_options(const GivenOptions& given, CommandLine& line) {

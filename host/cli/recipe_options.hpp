@@ -7,6 +7,7 @@
 #include "host/cli/command_line.hpp"
 #include "host/cli/given_options.hpp"
 #include "host/cli/option.hpp"
+#include "host/recipe/load_recipe.hpp"
 
 #include <array>
 #include <string>
@@ -61,8 +62,8 @@ inline constexpr Option kAllowWritableOption{
 // --json.
 void read_plugin_options(const GivenOptions& given, CommandLine& line);
 
-// Returns the value of --which; "" if it is not given.
-std::string read_which(const GivenOptions& given);
+// Reads --which; kAuto if it is not given.
+WhichParameters read_which(const GivenOptions& given);
 
 // The options of an action that checks a recipe and nothing else.
 inline constexpr std::array kRecipeOptions = {kRecipeOption,

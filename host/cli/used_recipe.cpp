@@ -144,7 +144,7 @@ ExitCode run_recipe(const CommandLine& line, const Invocation& invocation) {
                            .plugin_options = plugin_options(line),
                            .profile = line.profile,
                            .is_eval_only = line.action == &kEvaluateAction,
-                           .which = which_parameters(line.which),
+                           .which = line.which,
                            .gpu = gpu_places_of(own_program()),
                            .tables = line.tables,
                            .ranks = ranks,

@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <cctype>
 #include <cstring>
 #include <optional>
 #include <utility>
@@ -166,12 +167,24 @@ bool is_line_of_yaml(std::string_view line) {
          (end + 1 == line.size() || line[end + 1] == ' ' || line[end + 1] == '\r');
 }
 
-// True if the first line that is neither empty nor a comment of YAML is one of YAML.
-bool is_yaml(std::string_view text) {
+// "[model]", which ends its line.
+bool is_section_of_toml(std::string_view line) {
+  const std::size_t end = line.find_last_not_of(" \t\r");
+  const bool has_brackets =
+      line.starts_with('[') && end != std::string_view::npos && end > 1 && line[end] == ']';
+  constexpr std::string_view kOfName =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.[]";
+  return has_brackets &&
+         std::isalpha(static_cast<unsigned char>(line[line.find_first_not_of('[')])) &&
+         line.substr(0, end).find_first_not_of(kOfName) == std::string_view::npos;
+}
+
+// Returns the first line that is neither empty nor a comment of YAML and TOML.
+std::string_view first_line(std::string_view text) {
   while (!text.empty() && (text[0] == '#' || text[0] == '\n' || text[0] == '\r')) {
     text.remove_prefix(std::min(text.find('\n'), text.size() - 1) + 1);
   }
-  return is_line_of_yaml(text.substr(0, text.find('\n')));
+  return text.substr(0, text.find('\n'));
 }
 
 // Recognizes texts that are no JSON as a whole, or that a word processor changed. Returns what they
@@ -214,8 +227,11 @@ std::string other_kind(std::string_view text, std::size_t at) {
                         text[first] != '[' &&
                         text.substr(first, at - first).find('\n') == std::string_view::npos;
   const std::string_view whole = is_other ? text.substr(first) : std::string_view();
-  if (is_yaml(whole)) {
+  if (is_line_of_yaml(first_line(whole))) {
     return "the file is YAML; write the recipe as JSON";
+  }
+  if (first != std::string_view::npos && is_section_of_toml(first_line(text.substr(first)))) {
+    return "the file is TOML; write the recipe as JSON";
   }
   if (at < text.size() && text[at] == '#') {
     return "a comment begins with //, or is between /* and */";

@@ -17,10 +17,16 @@ using nlohmann::json;
 // Replaces shorter texts only where they are quoted: "8" occurs in too many words.
 constexpr std::size_t kLeastUnquoted = 6;
 
+// Leaves texts alone that are replaced already, in which `from` may occur again.
 void replace_all(std::string& text, std::string_view from, std::string_view to) {
-  for (std::size_t at = text.find(from); at != std::string::npos && !from.empty();
-       at = text.find(from, at + to.size())) {
-    text.replace(at, from.size(), to);
+  const std::size_t inside = to.find(from);
+  for (std::size_t at = text.find(from); at != std::string::npos && !from.empty();) {
+    const bool is_done = inside != std::string_view::npos && at >= inside &&
+                         text.compare(at - inside, to.size(), to) == 0;
+    if (!is_done) {
+      text.replace(at, from.size(), to);
+    }
+    at = text.find(from, (is_done ? at - inside : at) + to.size());
   }
 }
 

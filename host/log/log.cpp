@@ -149,6 +149,7 @@ class Log {
     const std::lock_guard lock(mutex_);
     const auto now = spdlog::log_clock::now();
     if (terminal_ != nullptr && to == To::kAll && level >= terminal_level_) {
+      erase_status_line();
       // Every level except info is printed as a word, because there may be no color. The marks in
       // the pattern color only this word.
       terminal_->set_pattern(level == LogLevel::kInfo ? prefix_ + "%v" : prefix_ + "%^%l:%$ %v");
@@ -179,6 +180,9 @@ class Log {
     }
   }
 
+  void set_status_line(bool is_shown) { has_status_line_ = is_shown; }
+  bool has_status_line() const { return has_status_line_; }
+
   bool is_logged(LogLevel level) const { return level >= level_.load(); }
   long num_lost() const { return num_lost_.load(); }
 
@@ -192,6 +196,14 @@ class Log {
     // may be the broken output.
     logger->set_error_handler([this](const std::string&) { num_lost_.fetch_add(1); });
     return logger;
+  }
+
+  void erase_status_line() {
+    if (has_status_line_ && ::isatty(STDERR_FILENO) != 0) {
+      has_status_line_ = false;
+      constexpr std::string_view kErase = "\r\x1b[K";
+      (void)!::write(STDERR_FILENO, kErase.data(), kErase.size());
+    }
   }
 
   void open_file(const std::string& path) {
@@ -215,6 +227,7 @@ class Log {
   std::deque<WaitingLine> waiting_;
   std::atomic<LogLevel> level_ = LogLevel::kInfo;
   std::atomic<long> num_lost_ = 0;
+  std::atomic<bool> has_status_line_ = false;
 };
 
 // Never destroyed: a plugin's thread may log while the process exits.
@@ -251,6 +264,14 @@ void log_to_file(std::string_view text) noexcept {
     the_log().write(LogLevel::kInfo, text, Log::To::kFile);
   } catch (const std::exception&) {  // as in log()
   }
+}
+
+void set_status_line(bool is_shown) noexcept {
+  the_log().set_status_line(is_shown);
+}
+
+bool has_status_line() noexcept {
+  return the_log().has_status_line();
 }
 
 bool is_logged(LogLevel level) noexcept {

@@ -62,6 +62,12 @@ inline void log_error(std::string_view text) noexcept {
 // terminal shows in another form (header, progress, outcome), so that log.txt covers the whole run.
 void log_to_file(std::string_view text) noexcept;
 
+// Records that the terminal shows a status line without an end. The next line on the same terminal
+// erases it.
+void set_status_line(bool is_shown) noexcept;
+// True if the status line is still there.
+bool has_status_line() noexcept;
+
 // True if lines of this level are written. Lets callers avoid building lines that would be dropped.
 bool is_logged(LogLevel level) noexcept;
 

@@ -88,9 +88,10 @@ Progress::Progress(Style style)
       is_quiet_(style == Style::kQuiet) {}
 
 Progress::~Progress() {
-  if (has_open_line_) {
+  if (has_status_line()) {
     std::fputc('\n', stdout);
     std::fflush(stdout);
+    set_status_line(false);
   }
 }
 
@@ -111,7 +112,7 @@ void Progress::show(const ProgressState& state) {
     }
     // Return to the start of the line, print the text, and clear the rest of a longer line.
     std::fputs(("\r" + line + "\x1b[K").c_str(), stdout);
-    has_open_line_ = true;
+    set_status_line(true);
   }
   std::fflush(stdout);
 }
@@ -122,8 +123,8 @@ void Progress::say(const std::string& text) {
   if (is_quiet_) {
     return;
   }
-  std::fputs(((has_open_line_ ? "\n" : "") + line + "\n").c_str(), stdout);
-  has_open_line_ = false;
+  std::fputs(((has_status_line() ? "\n" : "") + line + "\n").c_str(), stdout);
+  set_status_line(false);
   std::fflush(stdout);
 }
 

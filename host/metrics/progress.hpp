@@ -48,7 +48,6 @@ class Progress {
  private:
   bool is_live_;
   bool is_quiet_;
-  bool has_open_line_ = false;
 };
 
 }  // namespace tenon

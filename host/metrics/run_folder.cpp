@@ -131,13 +131,16 @@ RunFolder RunFolder::create(const std::string& path, const std::string& name, co
     return RunFolder(chosen, Origin::kMade);
   }
   const bool was_there = !make_run_folder(path);
-  const auto refuse_unless_empty = [&path] {
+  const auto refuse_unless_empty = [&] {
     if (const std::string file = file_in(path); !file.empty()) {
+      const bool has_run = fs::exists(path + "/recipe.json", error);
       throw Error("run.dir_exists",
-                  formatted("the run folder {} already exists and is not empty (it has {}); pass "
-                            "another --run-dir, or remove the folder",
+                  formatted("the run folder {} already exists and is not empty (it has {}); {}",
                             path,
-                            file));
+                            file,
+                            has_run ? "pass another --run-dir for a new run, or --resume " + path +
+                                          " to read the run that is there"
+                                    : "pass another --run-dir"));
     }
   };
   // With a lock file, claim first: a running run is a better error than a folder that is not empty.
@@ -150,6 +153,17 @@ RunFolder RunFolder::create(const std::string& path, const std::string& name, co
   claim_folder(claim, path);
   refuse_unless_empty();
   return RunFolder(path, was_there ? Origin::kWasThere : Origin::kMade);
+}
+
+void RunFolder::check(const std::string& path) {
+  std::error_code error;
+  const fs::file_status status = fs::status(path, error);
+  if (fs::exists(status) && !fs::is_directory(status)) {
+    fail(path, ENOTDIR);
+  }
+  if (error.value() == ENOTDIR || error.value() == ENAMETOOLONG) {
+    fail(path, error.value());
+  }
 }
 
 RunFolder RunFolder::reopen(const std::string& path) {

@@ -33,6 +33,11 @@ class RunFolder {
                           const std::string& name,
                           const Claim& claim = {});
 
+  // Requires that the path is that of a folder, or can become one: that it is no file, not below a
+  // file, and no name that is too long.
+  // Errors  run.dir_unwritable
+  static void check(const std::string& path);
+
   // Opens the folder of an earlier start, which the caller has claimed. All its contents stay, even
   // if this start fails.
   // Errors  run.dir_unwritable

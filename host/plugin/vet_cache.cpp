@@ -256,8 +256,6 @@ void VetCache::save() {
     }
     begin = end;
   }
-  // Paths and output that are not valid UTF-8 are written with replacements.
-  all = nlohmann::json::parse(all.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
   const std::string sum = checksum_of(all);
   const nlohmann::json json = {{"format", kFormat}, {"checksum", sum}, {"entries", std::move(all)}};
   // Paths and the output of plugins may not be valid UTF-8.

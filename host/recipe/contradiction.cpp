@@ -31,6 +31,7 @@ constexpr std::size_t kMaxName = 100;
 // Shorter, because it is part of metric names, which may have 100 characters.
 constexpr std::size_t kMaxEvalName = 40;
 constexpr std::size_t kMaxTableName = 100;
+constexpr std::array kRunLengths = {"steps", "epochs", "windows", "tokens", "minutes"};
 
 bool never_taken(std::string_view) {
   return false;
@@ -146,7 +147,7 @@ class Rules : RuleContext {
       const std::string pointer = join_pointer("/eval", key);
       const json* const value = find_at(root_, pointer);
       const bool is_asked =
-          value != nullptr && !places_.is_default(pointer) &&
+          value != nullptr && !places_.is_default(pointer) && !names_next_window(pointer) &&
           ((value->is_boolean() && value->get<bool>()) || value->is_string() ||
            value->is_object() || (value->is_number() && value->get<double>() > 0));
       if (is_asked) {
@@ -164,7 +165,7 @@ class Rules : RuleContext {
       return;
     }
     check_best_metric(pointer);
-    if (!is_scheduled("/eval") && !has_hooks()) {
+    if (!is_scheduled("/eval") && !has_entries("/hooks")) {
       conflict(pointer,
                "needs evaluations during the run, but none is scheduled",
                "set one of eval.every_steps, eval.every_windows and eval.every_epochs");
@@ -183,10 +184,10 @@ class Rules : RuleContext {
     const bool is_regular =
         is_scheduled("/checkpoint") || (minutes != nullptr && minutes->is_number());
     check_exports();
-    const json* const exports = find_at(root_, "/checkpoint/exports");
-    const bool has_exports = exports != nullptr && exports->is_array() && !exports->empty();
+    const bool has_exports = has_entries("/checkpoint/exports");
     if (!is_regular && !has_exports && !is_true("/checkpoint/at_start") &&
-        !is_true("/checkpoint/at_end") && !is_true("/checkpoint/on_signal") && !has_hooks()) {
+        !is_true("/checkpoint/at_end") && !is_true("/checkpoint/on_signal") &&
+        !has_entries("/hooks")) {
       conflict(
           "/checkpoint",
           "the section never saves a checkpoint",
@@ -195,14 +196,14 @@ class Rules : RuleContext {
     }
     check_kept(count("every_steps"), count("keep_last"));
     const bool rolls_back = string_at("/checkpoint/on_spike") == "roll_back";
-    if (rolls_back && !has_hooks() && string_at("/train/non_finite/policy") == "ignore") {
+    if (rolls_back && !has_entries("/hooks") && string_at("/train/non_finite/policy") == "ignore") {
       conflict(
           "/checkpoint/on_spike",
           "rolls back on non-finite updates, but train.non_finite.policy is \"ignore\"",
           "set the policy to \"skip\" or \"stop\", or add a hook that reports loss spikes, such as "
           "spike_guard");
     }
-    if (rolls_back && !is_regular && !is_true("/checkpoint/at_start") && !has_hooks()) {
+    if (rolls_back && !is_regular && !is_true("/checkpoint/at_start") && !has_entries("/hooks")) {
       conflict("/checkpoint/on_spike",
                "rolls back to a checkpoint, but none is saved before the end",
                "set one of every_steps, every_windows, every_epochs, every_minutes and at_start");
@@ -224,13 +225,10 @@ class Rules : RuleContext {
       return;
     }
     const std::optional<std::int64_t> steps = integer_at("/train/steps");
-    const bool has_horizon = std::ranges::any_of(
-        std::initializer_list<const char*>{
-            "/train/steps", "/train/epochs", "/train/windows", "/train/tokens", "/train/minutes"},
-        [this](const char* pointer) {
-          const json* const value = find_at(root_, pointer);
-          return value != nullptr && !value->is_null();
-        });
+    const bool has_horizon = std::ranges::any_of(kRunLengths, [this](const char* name) {
+      const json* const value = find_at(root_, join_pointer("/train", name));
+      return value != nullptr && !value->is_null();
+    });
     if (!has_horizon && !explains_missing_horizon()) {
       add("recipe.no_horizon",
           "/train",
@@ -273,8 +271,7 @@ class Rules : RuleContext {
                "a model with \"parameters_of\" reads those of the trained model",
                "remove \"load\" or \"parameters_of\"");
     }
-    const json* const adapters = find_at(root_, pointer + "/parametrizations");
-    if (shares && adapters != nullptr && adapters->is_array() && !adapters->empty()) {
+    if (shares && has_entries(pointer + "/parametrizations")) {
       conflict(pointer + "/parametrizations",
                "a model with \"parameters_of\" reads those of the trained model",
                "remove \"parametrizations\" or \"parameters_of\"");
@@ -286,8 +283,7 @@ class Rules : RuleContext {
           "a model that is not trained would keep its random initial values");
       problems_.back().expected = "a list of sources: [{\"from\": \"FOLDER\"}], or parameters_of";
     }
-    const json* const frozen = find_at(root_, pointer + "/frozen");
-    if (frozen != nullptr && frozen->is_array() && !frozen->empty()) {
+    if (has_entries(pointer + "/frozen")) {
       conflict(pointer + "/frozen",
                "without an optimizer, all parameters are frozen",
                "remove \"frozen\"");
@@ -316,8 +312,7 @@ class Rules : RuleContext {
 
   void check_best_metric(const std::string& pointer) {
     const std::optional<std::string> metric = string_at(pointer + "/metric");
-    if (metric && !metric->starts_with("eval/") &&
-        !(is_true("/eval/next_window") && metric->starts_with("next/"))) {
+    if (metric && !metric->starts_with("eval/") && !names_next_window(pointer)) {
       add("recipe.bad_value",
           pointer + "/metric",
           "not a metric of data.eval",
@@ -325,9 +320,15 @@ class Rules : RuleContext {
     }
   }
 
-  bool has_hooks() const {
-    const json* const hooks = find_at(root_, "/hooks");
-    return hooks != nullptr && hooks->is_array() && !hooks->empty();
+  // True if keep_best names a metric of next windows, which need no data.eval.
+  bool names_next_window(const std::string& pointer) const {
+    return is_true("/eval/next_window") &&
+           string_at(pointer + "/metric").value_or("").starts_with("next/");
+  }
+
+  bool has_entries(const std::string& pointer) const {
+    const json* const list = find_at(root_, pointer);
+    return list != nullptr && list->is_array() && !list->empty();
   }
 
   // True if the section has an interval in steps, windows or epochs, or evaluates with windows.
@@ -383,11 +384,11 @@ class Rules : RuleContext {
     if (has_best) {
       check_best_metric(best);
       const json* const eval = find_at(root_, "/data/eval");
-      if (eval != nullptr && eval->is_null()) {
+      if (eval != nullptr && eval->is_null() && !names_next_window(best)) {
         conflict(best,
                  "ranks checkpoints by an evaluation, but data.eval is null",
                  "set data.eval, or remove the key");
-      } else if (eval != nullptr && !is_scheduled("/eval") && !has_hooks()) {
+      } else if (eval != nullptr && !is_scheduled("/eval") && !has_entries("/hooks")) {
         conflict(best,
                  "needs evaluations during the run, but none is scheduled",
                  "set one of eval.every_steps, eval.every_windows and eval.every_epochs");
@@ -496,10 +497,9 @@ class Rules : RuleContext {
     }
     if (parts->size() == 1) {
       for (const char* const names : {"match", "exclude", "rename"}) {
-        const json* const given = find_at(load, join_pointer("", names));
-        if (given != nullptr && given->is_array() && !given->empty() &&
-            *given != json::array({"*"})) {
-          conflict(join_pointer(pointer, names),
+        const std::string at = join_pointer(pointer, names);
+        if (has_entries(at) && *find_at(root_, at) != json::array({"*"})) {
+          conflict(at,
                    "has no effect: the data position has no names",
                    "remove the key, or add \"parameters\" or \"tables\" to parts");
         }
@@ -565,11 +565,11 @@ class Rules : RuleContext {
 
   // True if a misspelled run length is already reported as an unknown key.
   bool explains_missing_horizon() const {
-    constexpr std::array kHorizons = {"steps\"", "epochs\"", "windows\"", "tokens\"", "minutes\""};
-    return std::ranges::any_of(problems_.kept(), [&](const Problem& problem) {
+    return std::ranges::any_of(problems_.kept(), [](const Problem& problem) {
       return problem.id == "recipe.unknown_key" && problem.pointer.starts_with("/train/") &&
-             std::ranges::any_of(kHorizons, [&problem](const char* name) {
-               return (problem.hint + problem.note).find(name) != std::string::npos;
+             std::ranges::any_of(kRunLengths, [&problem](const std::string& name) {
+               return problem.hint.find("\"" + name + "\"") != std::string::npos ||
+                      problem.note.find("\"train." + name + "\"") != std::string::npos;
              });
     });
   }

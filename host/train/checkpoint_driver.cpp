@@ -24,9 +24,16 @@ void CheckpointDriver::save_if_due(RunBoundary boundary) {
   // A hook may end the run after the checkpoint of this boundary: without another one, the same
   // command would train on.
   const bool lacks_end = ends && stop.code() == ExitCode::kDone && !is_end_saved_;
+  const bool is_full = is_due && (!checkpoints.is_saved(parts_.state) || lacks_end);
+  if (stop.complete() ==
+      StopConditions::Complete::kNothingNew) {  // the parameters are those of the loaded checkpoint
+    const bool has_changed =
+        is_full && (is_requested || any_rank(parts_.collective, parts_.whole.has_new_position()));
+    save_forms(boundary, {.is_full = has_changed, .exports = {}});
+    return;
+  }
   save_forms(boundary,
-             {.is_full = is_due && (!checkpoints.is_saved(parts_.state) || lacks_end),
-              .exports = checkpoints.exports_due(boundary, parts_.state)});
+             {.is_full = is_full, .exports = checkpoints.exports_due(boundary, parts_.state)});
 }
 
 void CheckpointDriver::save(RunBoundary boundary) {

@@ -51,11 +51,8 @@ void load_first_valid(ResumeCandidates& saved, Collective& collective, const Tak
   }
 }
 
-void RunLoader::resume(const TakeState& take, const TakeState& take_position) {
-  if (parts_.start_from != nullptr) {
-    take(*parts_.start_from);
-    return;
-  }
+// Loads pretrained parts first if the checkpoint excludes entries.
+void RunLoader::load_saved(const TakeState& take, const TakeState& take_position) {
   ResumeCandidates& saved = *parts_.saved;
   bool is_pretrained_due = true;
   load_first_valid(saved, parts_.collective, [&](const StateTree& tree) {
@@ -66,7 +63,15 @@ void RunLoader::resume(const TakeState& take, const TakeState& take_position) {
     take(tree);
   });
   resumed_from_ = saved.reader().address();
-  resumed_at_ = parts_.state.step;
+  resumed_at_ = saved.reader().index().metadata.step;
+}
+
+void RunLoader::resume(const TakeState& take, const TakeState& take_position) {
+  if (parts_.start_from != nullptr) {
+    take(*parts_.start_from);
+    return;
+  }
+  load_saved(take, take_position);
   parts_.progress.say(formatted("resumed from {}, after step {}", resumed_from_, resumed_at_));
   if (parts_.bank != nullptr && loaded_from_.empty()) {
     parts_.progress.say("resuming: /load is skipped");
@@ -79,20 +84,13 @@ RunState RunLoader::load_model(WhichParameters which) {
     state = take_model({.state = *parts_.start_from, .text = "a state in memory"});
     loaded_text_ = "a state in memory";
   } else {
-    ResumeCandidates& saved = *parts_.saved;
-    bool is_pretrained_due = true;
-    load_first_valid(saved, parts_.collective, [&](const StateTree& tree) {
-      if (is_pretrained_due && !saved.reader().index().metadata.excluded.is_empty()) {
-        is_pretrained_due = false;
-        load_pretrained([](const StateTree&) {});
-      }
-      const SavedModel model = saved_model(saved.reader(), tree, which);
+    const auto take = [&](const StateTree& tree) {
+      const SavedModel model = saved_model(parts_.saved->reader(), tree, which);
       state = take_model(model);
       state.step = model.step;
       loaded_text_ = model.text;
-    });
-    resumed_from_ = saved.reader().address();
-    resumed_at_ = saved.reader().index().metadata.step;
+    };
+    load_saved(take, [](const StateTree&) {});
   }
   parts_.flow.publish();
   parts_.progress.say("evaluating " + loaded_text_);

@@ -101,6 +101,7 @@ class RunLoader {
   void add_to(Outcome& outcome) const;
 
  private:
+  void load_saved(const TakeState& take, const TakeState& take_position);
   RunState take_model(const SavedModel& model) const;
   LoadTargets targets() const;
   void report(const std::vector<Load>& loads);

@@ -68,7 +68,8 @@ class SignalWatch {
 
   // Sets the run, or with {} forgets it. Waits for a call of its functions that is in progress.
   void watch(Run run) const;
-  // From now on the run ends in order, after its running step, however long that takes.
+  // From now on the run ends in order, after its running step, however long that takes. Never
+  // called by an import and by --eval-only, which have nothing to save.
   void begin_training() const noexcept { is_training_ = true; }
 
   // Returns true if SIGUSR1 has arrived since the last call: it asks for a checkpoint.
@@ -97,5 +98,12 @@ class SignalWatch {
   mutable Run run_;
   std::jthread thread_;  // runs the handlers; last: it uses the rest
 };
+
+// From now on a signal ends the run in order, however long that takes. `signals` may be null.
+inline void end_in_order(const SignalWatch* signals) {
+  if (signals != nullptr) {
+    signals->begin_training();
+  }
+}
 
 }  // namespace tenon

@@ -172,7 +172,11 @@ void StopConditions::end_waiting() {
 void StopConditions::end_without_new_window(const std::string& last) {
   const std::string so_far =
       last.empty() ? "no window yet" : "trained on all windows up to " + last;
-  end(ExitCode::kDone, state_.step == first_step_ ? "nothing new; " + so_far : so_far);
+  const bool has_nothing_new = state_.step == first_step_;
+  if (!is_over_ && has_nothing_new) {
+    complete_ = Complete::kNothingNew;
+  }
+  end(ExitCode::kDone, has_nothing_new ? "nothing new; " + so_far : so_far);
 }
 
 bool StopConditions::cuts_evaluation() {

@@ -36,9 +36,10 @@ class StopConditions final : public WithStateFields<StopConditions> {
   // True once a signal or the kill switch has ended the run, or interrupted an evaluation.
   bool is_interrupted_run() const { return is_interrupted_run_; }
 
-  // What end_if_complete() has found: nothing is left to train, or nothing at all, as evaluations
-  // and exports of the end.
-  enum class Complete { kNo, kTrained, kFinished };
+  // What is left to do in this process, by end_if_complete() and end_without_new_window(): no
+  // training, since there is no new window or the run is complete; or nothing at all, such as
+  // evaluations and exports of the end.
+  enum class Complete { kNo, kNothingNew, kTrained, kFinished };
   Complete complete() const { return complete_; }
 
   // Ends the run, unless it is already over.

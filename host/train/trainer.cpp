@@ -90,7 +90,8 @@ Outcome Trainer::run() {
   outcome.reason = stop_.reason();
   if (failure.has_value()) {
     report_failure(*failure, outcome);
-  } else if (stop_.complete() != StopConditions::Complete::kNo && outcome.code == ExitCode::kDone) {
+  } else if (stop_.complete() >= StopConditions::Complete::kTrained &&
+             outcome.code == ExitCode::kDone) {
     outcome.is_already_complete = true;
     outcome.keeps_summary = stop_.complete() == StopConditions::Complete::kFinished;
     outcome.reason = formatted("already complete at step {} ({})", state().step, stop_.reason());
@@ -142,7 +143,6 @@ void Trainer::initialize() {
   events_.fire(TENON_EVENT_AFTER_INIT);
   events_.fire(TENON_EVENT_START);
   stop_.start_clock();
-  log_.restart_clock();
   requests_.sync();
 }
 
@@ -195,10 +195,12 @@ void Trainer::finish_training() {
     }
   }
   checkpoints_.finish();
-  if (parts_.recipe.train.trains_new_windows() && state().step == stop_.first_step()) {
-    return;  // nothing new: the last command has evaluated and exported
+  if (parts_.recipe.train.trains_new_windows() && state().step == stop_.first_step() &&
+      (state().step == 0 || state().step == parts_.finished_step)) {
+    return;  // nothing new: an earlier start has evaluated and exported
   }
   if (stop_.code() == ExitCode::kDone) {
+    end_in_order(parts_.signals);  // a resumed run may have only its end left
     if (evaluator_.restore_best()) {
       parts_.flow.publish();
     }
@@ -355,9 +357,7 @@ void Trainer::end_window() {
 bool Trainer::run_step() {
   begin_step();
   std::vector<Microbatch> microbatches = feed_.take_microbatches();
-  if (parts_.signals != nullptr) {
-    parts_.signals->begin_training();
-  }
+  end_in_order(parts_.signals);
   log_.add_work(microbatches);
   step_.run_microbatches(microbatches, [this] { vote(); });
   const Decision decision = requests_.votes().resolve();

@@ -4,6 +4,7 @@
 #include "host/error/error.hpp"
 #include "host/text/formatted.hpp"
 #include "host/train/run_state/run_state_names.hpp"
+#include "host/train/run_state/state_names.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -18,6 +19,20 @@ bool is_rolled_back(std::string_view role) {
   constexpr std::string_view kKept[] = {
       "data/", "features:", "storage/", "nested/data/", "nested/features/", "nested/checkpoint/"};
   return std::ranges::none_of(kKept, [&](std::string_view of) { return role.starts_with(of); });
+}
+
+// Returns the entries of the position in the training data and of its datasets. Entries that differ
+// between ranks belong to an open window, and are absent if the number of ranks has changed.
+StateTree training_position(const StateTree& state) {
+  const std::string datasets = state_path(kComponents, kTrainData);
+  StateTree position;
+  for (const auto& [name, entry] : state.entries()) {
+    const bool is_position = is_name_in(name, kTrainData) || name.starts_with(datasets);
+    if (is_position && entry.scope == TENON_STATE_REPLICATED) {
+      position.put_entry(name, entry);
+    }
+  }
+  return position;
 }
 
 }  // namespace
@@ -62,12 +77,24 @@ void WholeState::load(const StateTree& tree) {
   }
   load_trained(tree, [&](const std::string& role) { return saved_role(tree, role); });
   load_loop(tree, FieldsToLoad::kAll);
+  loaded_position_ = training_position(tree);
 }
 
 void WholeState::load_data(const StateTree& tree) {
   for (const auto& [name, part] : parts_.data) {
     part->load(tree, name);
   }
+}
+
+bool WholeState::has_new_position() const {
+  StateTree now(StateTree::Copies::kNone);
+  if (parts_.components != nullptr) {
+    parts_.components->snapshot(now, kComponents);
+  }
+  for (const auto& [name, part] : parts_.data) {
+    part->snapshot(now, name);
+  }
+  return !(training_position(now) == loaded_position_);
 }
 
 void WholeState::roll_back(const StateTree& tree) {

@@ -47,6 +47,9 @@ class WholeState {
   // Errors  state.bad_version; errors of the parts for a corrupt or foreign state
   void load(const StateTree& tree);
   void load_data(const StateTree& tree);
+  // True if the position in the training data, or the state of its dataset, differs from that of
+  // the last load(), or if nothing was loaded.
+  bool has_new_position() const;
 
   // Loads trained state, and the fields of the loop that are rolled back. Positions in datasets,
   // and components that make batches or store checkpoints, stay as they are.
@@ -60,6 +63,7 @@ class WholeState {
 
   Parts parts_;
   std::vector<HasStateFields*> loop_;
+  StateTree loaded_position_;
 };
 
 }  // namespace tenon

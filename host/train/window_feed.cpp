@@ -86,9 +86,9 @@ void get_sequences(const StateTree& tree, const std::string& place, Batch& batch
 }  // namespace
 
 void WindowFeed::begin_epoch(uint64_t epoch) {
-  const WindowCount so_far = count();  // before the source starts over
-  count_.skipped = so_far.skipped;
-  count_.repeated = so_far.repeated;
+  // The stream counts from 0 again.
+  count_.skipped += static_cast<uint64_t>(parts_.data.num_skipped());
+  count_.repeated += static_cast<uint64_t>(parts_.data.num_repeated());
   parts_.data.begin_epoch(epoch);
   for (DataStream* const paired : parts_.paired) {
     paired->begin_epoch(epoch);
@@ -256,18 +256,18 @@ bool WindowFeed::start_reading() {
   return resolve_turns();
 }
 
-// Looks for this rank's turn among the next ones.
-void WindowFeed::ask() {
+// Looks for this rank's turn among the next ones. Returns true if this rank has a batch for it.
+bool WindowFeed::ask() {
   asked_ = turns_->next_of_each_rank(parts_.collective.world_size());
-  has_batch_ = std::ranges::any_of(asked_, [this](uint32_t shard) { return has_turn(shard); });
+  return std::ranges::any_of(asked_, [this](uint32_t shard) { return has_turn(shard); });
 }
 
 // Asks until the next step has a batch, or no rank has one.
 bool WindowFeed::resolve_turns() {
   while (agreed_.empty() && !turns_->has_ended()) {
-    ask();
+    const bool has_batch = ask();
     Agreement agreement(parts_.collective);
-    if (has_batch_) {
+    if (has_batch) {
       agreement.vote(Vote::kMoreData);
     }
     agreement.start();
@@ -290,12 +290,7 @@ void WindowFeed::pass_asked(Agreement& votes) {
 }
 
 void WindowFeed::vote(Agreement& votes) {
-  if (takes_turns()) {
-    ask();
-  } else {
-    has_batch_ = has_next_batch();
-  }
-  if (has_batch_) {
+  if (takes_turns() ? ask() : has_next_batch()) {
     votes.vote(Vote::kMoreData);
   }
 }

@@ -10,7 +10,6 @@
 #include "host/data/data_stream.hpp"
 #include "host/data/shard_turns.hpp"
 #include "host/distributed/collectives/agreement.hpp"
-#include "host/tensor/state/saved_number.hpp"
 #include "host/train/microbatch.hpp"
 #include "host/train/run_state/outcome.hpp"
 #include "host/train/same_data.hpp"
@@ -85,13 +84,7 @@ class WindowFeed final : public WithStateFields<WindowFeed> {
     f.field("windows_empty", self.count_.empty, kKeptOnRollBack);
     f.field("last_window", self.count_.last, kKeptOnRollBack);
     f.field("has_told_skip_list", self.has_reported_skip_list_, kKeptOnRollBack);
-    f.custom(  // checkpoints of earlier versions lack it
-        "dropped_samples",
-        [&](StateTree& tree, const std::string& at) { tree.put_int(at, self.count_.dropped); },
-        [&](const auto& tree, const std::string& at) {
-          self.count_.dropped = tree.find(at) != nullptr ? saved_signed_count(tree, at) : 0;
-        },
-        kKeptOnRollBack);
+    f.field("dropped_samples", self.count_.dropped, kKeptOnRollBack | kOptional | kNotNegative);
     f.custom(
         "first_batch",
         [&](StateTree& tree, const std::string& at) { self.put_first_batches(tree, at); },
@@ -106,7 +99,7 @@ class WindowFeed final : public WithStateFields<WindowFeed> {
   // True if ranks take turns at the shards of a stream.
   bool takes_turns() const;
   bool has_turn(uint32_t shard) const;
-  void ask();
+  bool ask();
   void pass_asked(Agreement& votes);
   bool resolve_turns();
   std::vector<Batch> take_turns();
@@ -121,7 +114,6 @@ class WindowFeed final : public WithStateFields<WindowFeed> {
   // Turns at the shards of the open window.
   std::optional<ShardTurns> turns_;
   std::vector<uint32_t> asked_;   // turns whose ranks are asked for a batch
-  bool has_batch_ = false;        // this rank has one for its turn
   std::vector<uint32_t> agreed_;  // turns that the next step begins with
   bool has_reported_skip_list_ = false;
   std::vector<Batch> first_batches_;  // of the first step, if steps repeat them

@@ -177,12 +177,15 @@ TEST_CASE("ps and top show the number of a rank, and ranks suggest commands that
     const std::string process = "/proc/" + std::to_string(run.rank(rank));
     const std::string name = "host rank " + std::to_string(rank);
     CHECK(file_text(process + "/comm") == name + "\n");
-    CHECK(file_text(process + "/cmdline").starts_with(name + '\0'));
+    // The path is that of the launcher's call.
+    const std::string title = host_program().string() + " rank " + std::to_string(rank);
+    CHECK(file_text(process + "/cmdline").starts_with(title + '\0'));
   }
   run.signal(SIGTERM);
   CHECK(run.wait() == 75);
   constexpr const char* kCommand = "host --launch 2 --max-restarts 1 --bind=none --recipe ";
-  CHECK_THAT(run.out(), contains_text(std::string("next: ") + kCommand));
+  const std::string folder_of_program = host_program().parent_path().string();
+  CHECK_THAT(run.out(), contains_text("next: " + folder_of_program + "/" + kCommand));
   CHECK_THAT(summary_of(run_dir)["command_line"].get<std::string>(), contains_text(kCommand));
 }
 

@@ -313,6 +313,25 @@ TEST_CASE("a bad evaluation set is found before the first step, by set and sampl
   CHECK(run.metrics().empty());
 }
 
+TEST_CASE("a bad row of an evaluation set is found by its file and line", "[recipes]") {
+  const ScratchFolder folder;
+  const std::string header = "a,b,c,d,labels\n";
+  const std::string file = folder.write("bad.csv", header + "1,2,3,4,0\n1,2,3,4,3\n").string();
+  const nlohmann::json eval = {
+      {"type", "csv"},
+      {"options",
+       {{"files", {file}},
+        {"fields",
+         {{{"name", "x"}, {"columns", {"a..d"}}},
+          {{"name", "labels"}, {"column", "labels"}, {"dtype", "i64"}}}}}}};
+  const HostRun run(small_recipe(
+      nlohmann::json{{"data", {{"eval", eval}}}, {"eval", {{"every_steps", 4}}}}.dump()));
+  INFO(run.result().err);
+  CHECK(run.result().exit_code != 0);
+  CHECK_THAT(run.result().err,
+             contains_text("sample 1 (counted from 0) (") && contains_text("bad.csv, line 3)"));
+}
+
 TEST_CASE("a metric that no evaluation gives is found before the first step", "[recipes]") {
   const std::string evaluated = R"({"metrics": [{"type": "accuracy"}], "data":
     {"eval": {"type": "windows"}}, "eval": {"every_steps": 2}, "checkpoint": {"every_steps": 2}})";

@@ -175,6 +175,33 @@ TEST_CASE("two signals in a blocking call before the first step end the run in t
   CHECK_FALSE(std::filesystem::exists(run.run_dir()));
 }
 
+// The first start is stopped in its last evaluation, so the second has only that to do. There, the
+// hook stays in its call for longer than a run has to stop before its first step.
+TEST_CASE("a signal in the last evaluation of a resumed run ends it in order", "[recipes]") {
+  const ScratchFolder folder;
+  const auto recipe = folder.write("recipe.json", small_recipe(R"({"train": {"steps": 2},
+      "data": {"eval": {"type": "windows", "options": {"samples": 9}}}, "checkpoint": {}})"));
+  const auto start = [&](const std::string& signal) {
+    std::vector<std::string> more;
+    if (!signal.empty()) {
+      more = {"--set",
+              R"(hooks=[{"type": "signal_at", "options": {"signals": [)" + signal + "]}}]"};
+    }
+    return run_host(recipe, folder.path() / "run", 1, more);
+  };
+  CHECK(start(R"({"event": "before_evaluate", "step": 2})").exit_code == 75);
+  const SubprocessResult second =
+      start(R"({"event": "before_evaluate", "step": 2, "stays": true})");
+  const std::string said = second.out + second.err;
+  INFO(said);
+  CHECK(second.exit_code == 75);
+  CHECK_THAT(said, contains_text("the run stops after the running step and one save"));
+  CHECK_THAT(said, contains_text("stopped early: received SIGTERM"));
+  CHECK(start("").exit_code == 0);
+  const auto summary = nlohmann::json::parse(file_text(folder.path() / "run" / "summary.json"));
+  CHECK(summary["metrics"].contains("eval/loss"));
+}
+
 TEST_CASE("each record says how long a step waited for data, which is a part of the step",
           "[recipes]") {
   const HostRun run(small_recipe());

@@ -79,6 +79,16 @@ TEST_CASE("a run ends with commands that export its model and train on", "[recip
   CHECK(run.summary()["resumed"]["step"] == 12);
 }
 
+TEST_CASE("launched ranks suggest the program as it was called", "[recipes][multi-rank]") {
+  const HostRun run(small_recipe(), {"--launch", "2"});
+  INFO(run.result().out << run.result().err);
+  REQUIRE(run.result().exit_code == 0);
+  const SubprocessResult longer = in_shell(run.folder(), line_of(run.result().out, "next: "));
+  INFO(longer.out << longer.err);
+  CHECK(longer.exit_code == 0);
+  CHECK(run.summary()["steps"] == 12);
+}
+
 TEST_CASE("\"checkpoint\": null saves nothing and suggests nothing", "[recipes]") {
   const HostRun run(small_recipe(), {"--set", "checkpoint=null"});
   REQUIRE(run.result().exit_code == 0);

@@ -33,7 +33,7 @@ constexpr std::array kEvaluateOptions = {kRecipeOption,
 void read_evaluate(const GivenOptions& given, CommandLine& line) {
   read_run_options(given, line);
   line.which = read_which(given);
-  if (!line.which.empty() && line.resume.from == ResumeFrom::kNone) {
+  if (line.which != WhichParameters::kAuto && line.resume.from == ResumeFrom::kNone) {
     fail_usage("--which has no effect without --resume: the initial parameters are evaluated");
   }
   read_launch_options(given, line);

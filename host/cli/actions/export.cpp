@@ -53,7 +53,7 @@ void read_export(const GivenOptions& given, CommandLine& line) {
   request.to = values.back();
   request.run_dir = line.run_dir;
   request.from = given.value_of("from");
-  request.which = read_which(given);
+  line.which = read_which(given);
   request.dtype = given.value_of("dtype");
   check_word("export", request.format, {"hf", "torch", "peft"});
   request.merges = given.has("merge");
@@ -89,7 +89,7 @@ ExitCode run_export(const CommandLine& line, const Invocation& /*invocation*/) {
     RecipeDraft draft = read_recipe({.path = file, .takes_old_names = true});
     return warning_of_refused(registry, [&] { return check_recipe(std::move(draft), registry); });
   };
-  print_output(export_weights(checked, registry, line.weights_export));
+  print_output(export_weights(checked, registry, line.weights_export, line.which));
   return ExitCode::kDone;
 }
 

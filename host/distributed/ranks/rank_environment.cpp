@@ -28,16 +28,18 @@ uint16_t port_of_job(std::string_view job) {
   return static_cast<uint16_t>(kFirstPort + hash % kNumPorts);
 }
 
+bool is_set(const Environment& environment, const std::string& name) {
+  const auto found = environment.find(name);
+  return found != environment.end() && !found->second.empty();
+}
+
 // Reads the variables of one launcher, and collects the errors in them.
 class Variables {
  public:
   Variables(const Environment& environment, std::string launcher)
       : environment_(environment), launcher_(std::move(launcher)) {}
 
-  bool has(const std::string& name) const {
-    const auto found = environment_.find(name);
-    return found != environment_.end() && !found->second.empty();
-  }
+  bool has(const std::string& name) const { return is_set(environment_, name); }
 
   std::string text(const std::string& name) {
     if (!has(name)) {
@@ -129,6 +131,19 @@ void check_ranks(Variables& variables, const RankEnvironment& ranks) {
   variables.check();
 }
 
+// Reads the address of rank 0, which is this machine if all ranks are on it, and the port. `how`
+// says how to set the address.
+void read_master(Variables& variables, RankEnvironment& ranks, const std::string& how) {
+  ranks.master_addr = without_brackets(variables.text("MASTER_ADDR"));
+  if (ranks.master_addr.empty() && ranks.local_world_size == ranks.world_size) {
+    ranks.master_addr = "127.0.0.1";
+  } else if (ranks.master_addr.empty()) {
+    variables.wrong("the machine of rank 0 is unknown (" + how + ")");
+  }
+  ranks.master_port = static_cast<uint16_t>(
+      variables.number("MASTER_PORT", port_of_job(ranks.launcher + " " + ranks.run_id), kMaxPort));
+}
+
 constexpr const char* kLaunchVariable = "TENON_LAUNCH";
 
 RankEnvironment read_torch(const Environment& environment) {
@@ -176,14 +191,7 @@ RankEnvironment read_open_mpi(const Environment& environment) {
   // The job's name: equal on all ranks, different for the next mpirun.
   ranks.run_id = variables.has("PMIX_NAMESPACE") ? variables.text("PMIX_NAMESPACE")
                                                  : variables.text("OMPI_MCA_ess_base_jobid");
-  ranks.master_addr = without_brackets(variables.text("MASTER_ADDR"));
-  if (ranks.master_addr.empty() && ranks.local_world_size == ranks.world_size) {
-    ranks.master_addr = "127.0.0.1";
-  } else if (ranks.master_addr.empty()) {
-    variables.wrong("the machine of rank 0 is unknown (pass it with mpirun -x MASTER_ADDR=HOST)");
-  }
-  ranks.master_port = static_cast<uint16_t>(
-      variables.number("MASTER_PORT", port_of_job("mpirun " + ranks.run_id), kMaxPort));
+  read_master(variables, ranks, "pass it with mpirun -x MASTER_ADDR=HOST");
   check_ranks(variables, ranks);
   return ranks;
 }
@@ -296,11 +304,6 @@ const std::vector<ForeignLauncher>& foreign_launchers() {
   return kLaunchers;
 }
 
-bool is_set(const Environment& environment, const std::string& name) {
-  const auto found = environment.find(name);
-  return found != environment.end() && !found->second.empty();
-}
-
 // Several complete runs in one folder, instead of one run, would be the alternative.
 [[noreturn]] void refuse_foreign(const std::string& launcher, const std::string& found) {
   throw Error(
@@ -359,14 +362,7 @@ RankEnvironment read_foreign(const Environment& environment, const ForeignLaunch
   read_local_rank(environment, foreign, variables, ranks);
   ranks.run_id = variables.text(foreign.job);
   ranks.slot = ranks.local_rank;
-  ranks.master_addr = without_brackets(variables.text("MASTER_ADDR"));
-  if (ranks.master_addr.empty() && ranks.local_world_size == ranks.world_size) {
-    ranks.master_addr = "127.0.0.1";
-  } else if (ranks.master_addr.empty()) {
-    variables.wrong("the machine of rank 0 is unknown (set MASTER_ADDR for all ranks)");
-  }
-  ranks.master_port = static_cast<uint16_t>(variables.number(
-      "MASTER_PORT", port_of_job(std::string(foreign.launcher) + " " + ranks.run_id), kMaxPort));
+  read_master(variables, ranks, "set MASTER_ADDR for all ranks");
   check_ranks(variables, ranks);
   return ranks;
 }
@@ -394,7 +390,7 @@ Environment environment_variables() {
 }
 
 RankEnvironment read_rank_environment(const Environment& environment) {
-  const auto has = [&](const char* name) { return environment.count(name) != 0; };
+  const auto has = [&](const char* name) { return is_set(environment, name); };
   if (has(kLaunchVariable) || has("RANK") || has("WORLD_SIZE") || has("TORCHELASTIC_RUN_ID")) {
     return read_torch(environment);
   }

@@ -38,6 +38,13 @@ std::string command_again(const RunRequest& request, const std::string& run_dir)
          (request.run_dir.empty() ? " --run-dir " + quoted(run_dir) : "");
 }
 
+// Returns the run folder that has the checkpoint. A complete run that was resumed in another folder
+// has saved nothing there.
+std::string run_with(const std::string& checkpoint, const std::string& run_dir) {
+  const size_t at = checkpoint.rfind("/checkpoints/");
+  return at == std::string::npos ? run_dir : checkpoint.substr(0, at);
+}
+
 std::string next_command(const Recipe& recipe,
                          const RunRequest& request,
                          const Outcome& outcome,
@@ -76,12 +83,13 @@ std::string next_commands(const Recipe& recipe,
     const std::string again = command_again(request, run_dir);
     return outcome.code == ExitCode::kStopped && !again.empty() ? "next: " + again : "";
   }
+  const std::string exported = outcome.saves->last.empty() ? run_with(newest, run_dir) : run_dir;
   const std::string plugins = request.plugin_options.empty() ? "" : " " + request.plugin_options;
   return "export: " + request.program + plugins + " --export " + export_format +
          (export_format == "torch"  ? " model.pt"
           : export_format == "peft" ? " adapter"
                                     : " model") +
-         " --run-dir " + quoted(run_dir) +
+         " --run-dir " + quoted(exported) +
          "\nnext: " + next_command(recipe, request, outcome, run_dir, newest);
 }
 

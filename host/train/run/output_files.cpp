@@ -17,6 +17,7 @@
 #include <filesystem>
 #include <limits>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <system_error>
 #include <unistd.h>
@@ -163,7 +164,11 @@ class FileValues final : public SampleValues {
     const auto i = static_cast<size_t>(sample % kSamplesOfFile);
     const uint64_t begin = i == 0 ? 0 : opened.ends.at(i - 1);
     const auto n = static_cast<size_t>(opened.ends.at(i) - begin);
-    std::vector<std::byte> values(n * value_bytes_);
+    const size_t num_in_row = std::min(n, static_cast<size_t>(row.numel()));
+    auto* const row_bytes = static_cast<std::byte*>(row.mutable_data_ptr());
+    // The checksum also covers the values beyond the row.
+    std::vector<std::byte> whole(num_in_row < n ? n * value_bytes_ : 0);
+    const std::span<std::byte> values(num_in_row < n ? whole.data() : row_bytes, n * value_bytes_);
     size_t num_read = 0;
     const std::string problem =
         read_at(opened.file, opened.offset + begin * value_bytes_, values, num_read);
@@ -178,10 +183,9 @@ class FileValues final : public SampleValues {
     if (checksum_of(values) != opened.sums.at(i)) {
       fail("the file changed after the run opened it; do not change it while a run reads it");
     }
-    const size_t num_copied = std::min(n, static_cast<size_t>(row.numel())) * value_bytes_;
-    std::ranges::copy_n(values.begin(),
-                        static_cast<std::ptrdiff_t>(num_copied),
-                        static_cast<std::byte*>(row.mutable_data_ptr()));
+    if (num_in_row < n) {
+      std::ranges::copy(values.first(num_in_row * value_bytes_), row_bytes);
+    }
     return static_cast<int64_t>(n);
   }
 

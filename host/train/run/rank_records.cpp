@@ -5,6 +5,7 @@
 #include "host/io/durable_file.hpp"
 #include "host/log/log.hpp"
 #include "host/text/formatted.hpp"
+#include "host/train/run_state/outcome.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -35,6 +36,15 @@ void write_file(const std::string& folder, const std::string& name, const std::s
 }
 
 }  // namespace
+
+std::string folder_for_records(const std::string& run_dir,
+                               const RankFailure& first,
+                               HasBegun begun) {
+  const bool is_left =
+      first.error_id != "run.dir_lost" &&
+      (leaves_folder(static_cast<ExitCode>(first.exit_code)) || begun == HasBegun::kYes);
+  return is_left ? run_dir : "";
+}
 
 RankRecords::RankRecords(const std::string& run_dir)
     : folder_(run_dir.empty() ? "" : (std::filesystem::path(run_dir) / "errors").string()) {}

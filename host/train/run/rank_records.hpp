@@ -12,6 +12,14 @@
 
 namespace tenon {
 
+enum class HasBegun { kNo, kYes };  // the first step of the run
+
+// Returns the run folder for the records of a failure. Returns "" if the run leaves no folder, or
+// if its folder was lost and may be that of another run now.
+std::string folder_for_records(const std::string& run_dir,
+                               const RankFailure& first,
+                               HasBegun begun);
+
 class RankRecords {
  public:
   // `run_dir` is "" before the run folder exists: no files are written.

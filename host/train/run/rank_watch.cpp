@@ -137,10 +137,8 @@ void RankWatch::expect_end() {
 
 std::string RankWatch::folder_for(const RankFailure& first) const {
   const std::lock_guard lock(mutex_);
-  const bool is_left =
-      first.error_id != "run.dir_lost" &&
-      (leaves_folder(static_cast<ExitCode>(first.exit_code)) || published_.has_begun());
-  return is_left ? run_dir_ : "";
+  return folder_for_records(
+      run_dir_, first, published_.has_begun() ? HasBegun::kYes : HasBegun::kNo);
 }
 
 RankActivity RankWatch::activity() {

@@ -55,9 +55,8 @@ constexpr const char* kEval[] = {"/data/eval"};
 bool compares_evaluations(const Recipe& recipe) {
   return recipe.eval.keep_best.has_value() ||
          (recipe.checkpoint.has_value() && recipe.checkpoint->keep_best.has_value()) ||
-         std::ranges::any_of(recipe.hooks, [](const ComponentUse& hook) {
-           return named_metric(hook).has_value();
-         });
+         std::ranges::any_of(
+             recipe.hooks, [](const ComponentUse& hook) { return named_metric(hook).has_value(); });
 }
 
 // Another process has changed the folder between a look at it and its lock.
@@ -112,6 +111,7 @@ void RunCheckpoints::claim_folder(const std::string& path) {
 }
 
 bool RunCheckpoints::has_checkpoints(const std::string& run_dir) {
+  RunFolder::check(run_dir);
   return !storage_at(run_dir)->list().empty();
 }
 
@@ -372,8 +372,9 @@ void RunCheckpoints::check_sources(const CheckpointReader& reader,
   }
   if (!then.has_value()) {
     if (is_first()) {
-      log_info(reader.address() +
-               " does not record the files of its data, so Tenon cannot check whether they changed");
+      log_info(
+          reader.address() +
+          " does not record the files of its data, so Tenon cannot check whether they changed");
     }
     return;
   }

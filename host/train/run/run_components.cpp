@@ -407,7 +407,7 @@ void RunComponents::check_packing(DataSource& source) const {
   if (!source.info().has_windows) {
     const LengthSummary lengths = source.length_summary(nullptr);
     if (options.over_long == OverLong::kError) {
-      check_longest(lengths, options);
+      check_longest(lengths, nullptr, options);
     }
   }
   if (!reads("position_ids") && context_.platform.mesh().rank() == 0) {

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <unistd.h>
 
 namespace tenon {
 namespace {
@@ -204,7 +205,10 @@ std::string header_text(const RunReport& report) {
 
 std::string last_line(const RunReport& report, const Outcome& outcome) {
   std::string line = outcome.word();
-  line += ": " + outcome.reason;
+  // The log has written the error to stderr. On one terminal, its text would appear twice.
+  const bool is_shown =
+      !outcome.error_id.empty() && ::isatty(STDOUT_FILENO) != 0 && ::isatty(STDERR_FILENO) != 0;
+  line += ": " + (is_shown ? "[" + outcome.error_id + "]" : outcome.reason);
   if (outcome.is_already_complete) {
     return line + "; " + report.run_dir;
   }

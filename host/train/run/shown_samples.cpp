@@ -92,8 +92,8 @@ class SpecialIds {
         const auto encoded = [&](bool is_template) {
           return tokenizer_.encode({{text, is_template}}, false);
         };
-        known->second =
-            encoded(true) == std::vector<int32_t>{id} && encoded(false) != encoded(true);
+        const std::vector<int32_t> in_template = encoded(true);
+        known->second = in_template == std::vector<int32_t>{id} && encoded(false) != in_template;
       }
     }
     return known->second;

@@ -40,6 +40,21 @@ TEST_CASE("a run folder that cannot be made is told, whoever asks", "[metrics]")
   const ScratchFolder scratch;
   const auto file = scratch.write("file", "");
   CHECK(id_of((file / "below").string()) == "run.dir_unwritable");  // true for root too
+  const auto check = [](const std::string& path) {
+    try {
+      RunFolder::check(path);
+    } catch (const Error& error) {
+      CHECK(error.id() == "run.dir_unwritable");
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  CHECK_THAT(check(file.string()), contains_text("Not a directory"));
+  CHECK_THAT(check((file / "below").string()), contains_text("Not a directory"));
+  const std::string long_name(300, 'x');
+  CHECK_THAT(check((scratch.path() / long_name).string()), contains_text("File name too long"));
+  CHECK(check((scratch.path() / "new").string()).empty());
+  CHECK(check(scratch.path().string()).empty());
 }
 
 TEST_CASE("the root of a new volume counts as empty, and keeps what its file system made",

@@ -118,6 +118,18 @@ TEST_CASE("a misspelt run length is one error, not two", "[recipe]") {
   const std::string minutes = report({"train={\"minuets\": 3}"});
   CHECK_THAT(minutes, contains_text("did you mean \"minutes\"?"));
   CHECK_THAT(minutes, contains_text("1 error in"));
+  const std::string foreign = report({"train={\"max_steps\": 3}"});
+  CHECK_THAT(foreign, contains_text("is \"train.steps\""));
+  CHECK_THAT(foreign, contains_text("1 error in"));
+}
+
+TEST_CASE("an unknown key that is no run length does not hide that there is none", "[recipe]") {
+  for (const char* const key : {"warmup_steps", "total_step", "every_n_steps"}) {
+    INFO(key);
+    const std::string text = report({"train={\"" + std::string(key) + "\": 3}"});
+    CHECK_THAT(text, contains_text("/train: no run length [recipe.no_horizon]"));
+    CHECK_THAT(text, contains_text("2 errors in"));
+  }
 }
 
 TEST_CASE("a schedule's length and a run length in steps must agree", "[recipe]") {
@@ -236,6 +248,10 @@ TEST_CASE("the best evaluation is one of several, and of data.eval", "[recipe]")
       report(
           {eval, "eval.every_steps=1", "eval.keep_best={\"metric\": \"loss\", \"mode\": \"min\"}"}),
       contains_text("/eval/keep_best/metric: not a metric of data.eval"));
+  const std::string next = "={\"metric\": \"next/loss\", \"mode\": \"min\"}";
+  CHECK_THAT(
+      report({"eval.next_window=true", "eval.keep_best" + next, "checkpoint.keep_best" + next}),
+      !contains_text("keep_best"));
   CHECK_THAT(report({"eval.with_window=after"}),
              contains_text("/eval/with_window: requests an evaluation, but data.eval is null"));
 }

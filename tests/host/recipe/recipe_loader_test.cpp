@@ -684,7 +684,7 @@ TEST_CASE("the environment fills strings, with the place of the string", "[recip
         folder.path().string() + "/sub/kjv.txt");
   try {
     (void)load_recipe({.path = path,
-                       .sets = {"seed=${ENV:WHERE}", "name=${ENV:NOPE}"},
+                       .sets = {"seed=${ENV:WHERE}", "name=${ENV:NOPE}/iris"},
                        .environment = environment},
                       FakeCatalog());
     FAIL("no error");
@@ -693,6 +693,8 @@ TEST_CASE("the environment fills strings, with the place of the string", "[recip
                contains_text("--set #1 via ${ENV:WHERE}: /seed: wrong type [recipe.wrong_type]"));
     CHECK_THAT(errors.report(),
                contains_text("/name: the environment variable NOPE is not set [recipe.env_unset]"));
+    CHECK_THAT(errors.report(),
+               contains_text("\"${ENV:NOPE}/iris\"") && !contains_text("${ENV:NOPE}${ENV:NOPE}"));
   }
 }
 

@@ -58,8 +58,10 @@ TEST_CASE("a run on new windows ends when there is none, and says whether it had
     stop.start_after(first_step);
     stop.check_run_length();
     CHECK_FALSE(stop.is_over());
+    CHECK(stop.complete() == StopConditions::Complete::kNo);
     stop.end_without_new_window(last);
     CHECK(stop.code() == ExitCode::kDone);
+    CHECK((stop.complete() == StopConditions::Complete::kNothingNew) == (state.step == first_step));
     return stop.reason();
   };
   CHECK(reason_after(3, "tue") == "trained on all windows up to tue");

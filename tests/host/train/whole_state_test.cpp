@@ -91,6 +91,21 @@ TEST_CASE("a load takes positions in the data separately", "[train]") {
   CHECK(rig.data.value == 5);
 }
 
+TEST_CASE("a position in the data is new unless it is that of the last load", "[train]") {
+  StateRig rig;
+  rig.set(5);
+  CHECK(rig.whole.has_new_position());  // nothing was loaded
+  const StateTree tree = rig.taken();
+  rig.whole.load(tree);
+  rig.whole.load_data(tree);
+  CHECK_FALSE(rig.whole.has_new_position());
+  rig.parameters.value = 6;
+  rig.place.windows = 6;
+  CHECK_FALSE(rig.whole.has_new_position());
+  rig.data.value = 6;
+  CHECK(rig.whole.has_new_position());
+}
+
 TEST_CASE("a roll-back keeps the position in the data", "[train]") {
   StateRig rig;
   rig.set(5);

@@ -26,6 +26,7 @@ struct SignalOptions {
   uint64_t step = 0;
   Signal signal = Signal::kTerm;
   uint64_t nth = 0;
+  bool stays = false;
   uint64_t num_seen = 0;
   static void bind(tenon::OptionBinder<SignalOptions>& binder) {
     binder.field("event", &SignalOptions::event).required().doc("name of the event, or \"create\"");
@@ -38,6 +39,8 @@ struct SignalOptions {
     binder.field("nth", &SignalOptions::nth)
         .min(0)
         .doc("at the nth such event alone, counted from 1; 0: at each");
+    binder.field("stays", &SignalOptions::stays)
+        .doc("at an event: send it as another process does, and stay in the call for 5 seconds");
   }
 };
 
@@ -99,7 +102,12 @@ class SignalAt : public tenon::Hook {
     for (SignalOptions& signal : options_.signals) {
       if (event.step() == signal.step && event.name() == signal.event) {
         ++signal.num_seen;
-        if (signal.nth == 0 || signal.nth == signal.num_seen) {
+        if (signal.nth != 0 && signal.nth != signal.num_seen) {
+          continue;
+        }
+        if (signal.stays) {
+          send_from_outside({static_cast<int>(signal.signal)});
+        } else {
           std::raise(static_cast<int>(signal.signal));
         }
       }

@@ -115,6 +115,7 @@ TEST_CASE("a process that nobody started as a rank is the only one", "[distribut
   const RankEnvironment ranks = read_rank_environment({{"HOME", "/root"}});
   CHECK(ranks.launcher.empty());
   CHECK(ranks.world_size == 1);
+  CHECK(read_rank_environment({{"RANK", ""}, {"WORLD_SIZE", ""}}).launcher.empty());
 }
 
 TEST_CASE("torchrun's variables are read, its store and restarts too", "[distributed]") {

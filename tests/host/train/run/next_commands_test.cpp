@@ -68,6 +68,15 @@ TEST_CASE("where the same command would not resume, the checkpoint is to be insp
   CHECK(next_commands(Recipe(), request_of("--recipe r.json"), saved(), "runs/a", "hf") == inspect);
 }
 
+TEST_CASE("a complete run that is resumed in another folder is exported from its own", "[train]") {
+  Outcome complete = saved();
+  complete.saves = SaveCount{};
+  complete.is_already_complete = true;
+  complete.resumed_from = "runs/a/checkpoints/step-300";
+  CHECK_THAT(next_commands(of_steps(300), request_of("--resume runs/a"), complete, "runs/b", "hf"),
+             contains_text(kExport));
+}
+
 TEST_CASE("names are quoted for a shell, and a model without a layout is exported for torch",
           "[train]") {
   CHECK_THAT(next_commands(Recipe(), request_of("--recipe r.json"), saved(), "my 'run'", "torch"),

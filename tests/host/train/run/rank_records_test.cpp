@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/train/run/rank_records.hpp"
 
+#include "host/error/exit_code.hpp"
+
 #include <nlohmann/json.hpp>
 
 #include <filesystem>
@@ -19,6 +21,18 @@ nlohmann::json json_of(const std::filesystem::path& file) {
 }
 
 }  // namespace
+
+TEST_CASE("a failure leaves records unless no work was done or the folder was lost",
+          "[train][failures]") {
+  RankFailure first;
+  first.exit_code = static_cast<int>(ExitCode::kRecipe);
+  CHECK(folder_for_records("runs/a", first, HasBegun::kNo).empty());
+  CHECK(folder_for_records("runs/a", first, HasBegun::kYes) == "runs/a");
+  first.exit_code = static_cast<int>(ExitCode::kFailed);
+  CHECK(folder_for_records("runs/a", first, HasBegun::kNo) == "runs/a");
+  first.error_id = "run.dir_lost";
+  CHECK(folder_for_records("runs/a", first, HasBegun::kYes).empty());
+}
 
 TEST_CASE("records of ranks and the report lie in the run folder, each file whole",
           "[train][failures]") {
