@@ -59,8 +59,13 @@ class GrowingFile {
     return true;
   }
 
-  // Errors   TENON_IO if the record could not be written completely; nothing of it remains
+  // Errors   TENON_IO if the record could not be written completely, of which nothing remains, or
+  //          if the file was removed
   void add(std::string_view record) {
+    struct stat status;
+    if (::fstat(file_, &status) == 0 && S_ISREG(status.st_mode) && status.st_nlink == 0) {
+      fail("cannot write to", "it was removed while it was open");
+    }
     size_t done = 0;
     while (done < record.size()) {
       const ssize_t n = ::write(file_, record.data() + done, record.size() - done);

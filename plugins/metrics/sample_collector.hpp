@@ -108,7 +108,8 @@ class SampleCollector {
       const Sample sample{
           group == nullptr ? 0 : group[i], row[3 * i], row[3 * i + 1], row[3 * i + 2]};
       if (sample.weight != 0.0) {
-        out.is_number = out.is_number && !std::isnan(sample.score) && !std::isnan(sample.label);
+        out.is_number = out.is_number && !std::isnan(sample.score) && !std::isnan(sample.label) &&
+                        !std::isnan(sample.weight);
         out.samples.push_back(sample);
       }
     }

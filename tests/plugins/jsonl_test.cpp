@@ -186,6 +186,18 @@ TEST_CASE("jsonl says which file it cannot open or write", "[plugins]") {
              tenon::contains_text("cannot write to /dev/full: No space left"));
 }
 
+TEST_CASE("jsonl reports that its file was removed", "[plugins]") {
+  const tenon::ScratchFolder folder;
+  const auto sink = make_sink();
+  sink.open(folder.path().string());
+  write(sink, 1, {});
+  std::filesystem::rename(folder.path() / "metrics.jsonl", folder.path() / "old.jsonl");
+  write(sink, 2, {});  // into the renamed file
+  std::filesystem::remove(folder.path() / "old.jsonl");
+  CHECK_THAT(tenon::error_of([&] { write(sink, 3, {}); }),
+             tenon::contains_text("metrics.jsonl: it was removed while it was open"));
+}
+
 TEST_CASE("jsonl refuses a FIFO, and waits for no reader", "[plugins]") {
   const tenon::ScratchFolder folder;
   REQUIRE(::mkfifo((folder.path() / "metrics.jsonl").c_str(), 0600) == 0);

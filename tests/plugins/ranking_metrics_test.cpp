@@ -188,6 +188,14 @@ TEST_CASE("a ranking metric without what it needs is no number", "[plugins]") {
     spoiled.labels = at::tensor({0, -100, 1});
     CHECK_FALSE(std::isnan(metric(type, {spoiled})));
   }
+  for (const std::string type : {"auc", "gauc", "logloss", "calibration"}) {
+    CAPTURE(type);
+    const Samples spoiled{at::tensor({0.1, 0.2, 0.3, 0.4}),
+                          at::tensor({0, 1, 0, 1}),
+                          at::tensor({1, 1, 2, 2}, at::kLong),
+                          at::tensor({1.0, 1.0, kNan, 1.0})};
+    CHECK(std::isnan(metric(type, {spoiled})));
+  }
   CHECK(std::isnan(metric(
       "auc", {{at::tensor({0.1, kNan}), at::tensor({0, 1}), {}, {}}}, R"({"max_bytes": 0})")));
 }

@@ -288,6 +288,18 @@ TEST_CASE("a server that holds still is waited for, and given up in bounded time
   CHECK(read_file(*patient, "new", "a") == "text");
 }
 
+TEST_CASE("a listing that repeats its pages without end is an error", "[plugins][checkpoint]") {
+  TENON_NEED_S3();
+  const ScratchFolder empty;
+  const S3Server server(empty.path(), "endless");
+  const auto storage =
+      connect("s3://endless" + server.uri_options(), "run/checkpoints", kImpatient);
+  const std::string error = error_of([&] { storage->list(); });
+  CHECK_THAT(error, contains_text("[storage.io]"));
+  CHECK_THAT(error, contains_text("s3://endless/run/checkpoints cannot be listed"));
+  CHECK_THAT(error, contains_text("repeats a page of the listing"));
+}
+
 TEST_CASE("a bundle in object storage is the same objects as a local one is files",
           "[plugins][checkpoint]") {
   TENON_NEED_S3();

@@ -8,8 +8,10 @@
 #include <arrow/io/interfaces.h>
 #include <arrow/result.h>
 #include <arrow/status.h>
+#include <arrow/util/async_generator.h>
 #include <cstdlib>
 #include <mutex>
+#include <set>
 #include <utility>
 
 namespace tenon {
@@ -69,21 +71,63 @@ void end_s3_at_exit() {
   std::call_once(once, [] { std::atexit([] { fs::EnsureFinalized(); }); });
 }
 
-std::vector<std::string> names_in(fs::FileSystem& file_system,
+// Arrow requests pages until the server says that there are no more. This ends a listing whose
+// pages repeat.
+class Listing {
+ public:
+  arrow::Status add(const std::vector<fs::FileInfo>& page) {
+    const size_t before = found_.size();
+    for (const fs::FileInfo& info : page) {
+      found_.emplace(info.type(), info.base_name());
+    }
+    is_endless_ = !page.empty() && found_.size() == before;
+    return is_endless_ ? arrow::Status::IOError("the server repeats a page of the listing, from ",
+                                                page.front().path())
+                       : arrow::Status::OK();
+  }
+  bool is_endless() const { return is_endless_; }
+
+  // Returns the names, sorted.
+  std::vector<std::string> names(fs::FileType type) const {
+    std::vector<std::string> names;
+    for (const auto& [type_of_name, name] : found_) {
+      if (type_of_name == type) {
+        names.push_back(name);
+      }
+    }
+    return names;
+  }
+
+ private:
+  std::set<std::pair<fs::FileType, std::string>> found_;
+  bool is_endless_ = false;
+};
+
+// Arrow requests the pages of an endless listing, with the file system, until S3 is finalized.
+void keep_for_ever(const std::shared_ptr<fs::FileSystem>& file_system) {
+  static std::mutex mutex;
+  static auto* const kept = new std::set<std::shared_ptr<fs::FileSystem>>;
+  const std::lock_guard lock(mutex);
+  kept->insert(file_system);
+}
+
+std::vector<std::string> names_in(const std::shared_ptr<fs::FileSystem>& file_system,
                                   const std::string& folder,
                                   fs::FileType type) {
   fs::FileSelector selector;
   selector.base_dir = folder;
   selector.allow_not_found = true;
-  std::vector<std::string> names;
-  for (const fs::FileInfo& info :
-       value_of(file_system.GetFileInfo(selector), folder, "cannot be listed")) {
-    if (info.type() == type) {
-      names.push_back(info.base_name());
-    }
+  const auto listing = std::make_shared<Listing>();
+  const arrow::Status status =
+      arrow::VisitAsyncGenerator(
+          file_system->GetFileInfoGenerator(selector),
+          [listing](const std::vector<fs::FileInfo>& page) { return listing->add(page); })
+          .status();
+  if (listing->is_endless()) {
+    keep_for_ever(file_system);
   }
-  std::sort(names.begin(), names.end());
-  return names;
+  check(status, folder, "cannot be listed");
+  return listing->names(type);
 }
 
 }  // namespace
@@ -235,11 +279,11 @@ void ObjectStore::read(const std::string& key, uint64_t offset, void* out, size_
 }
 
 std::vector<std::string> ObjectStore::objects_in(const std::string& folder) const {
-  return names_in(*file_system_, folder, fs::FileType::File);
+  return names_in(file_system_, folder, fs::FileType::File);
 }
 
 std::vector<std::string> ObjectStore::folders_in(const std::string& folder) const {
-  return names_in(*file_system_, folder, fs::FileType::Directory);
+  return names_in(file_system_, folder, fs::FileType::Directory);
 }
 
 void ObjectStore::remove(const std::string& key) const {

@@ -148,6 +148,10 @@ std::string start_of(const std::string& path, size_t n) {
         "it has vocab.json and merges.txt; write a tokenizer.json with transformers: "
         "AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)";
   }
+  if (fs::is_directory(folder / "snapshots", error)) {
+    advice = "it is a folder of the Hugging Face cache; pass one of its snapshots, " +
+             (folder / "snapshots/REVISION").string();
+  }
   TENON_FAIL(TENON_NOT_FOUND, "hf.open", folder.string(), " has no tokenizer.json: ", advice);
 }
 
