@@ -251,15 +251,24 @@ void on_exit() {
   report_exit(call);
 }
 
+// Reports that the call that this thread is in has made `exit`, if it is a plugin's.
+void report_exit_of_plugin(const char* exit) {
+  ReportText call;
+  if (::getpid() == reported_process && put_current_call(call) && !has_reported.exchange(true)) {
+    call << " called " << exit;
+    report_exit(call);
+  }
+}
+
 }  // namespace
 
 void exit_at_once(int status) {
-  ReportText call;
-  if (::getpid() == reported_process && put_current_call(call) && !has_reported.exchange(true)) {
-    call << " called _exit()";
-    report_exit(call);
-  }
+  report_exit_of_plugin("_exit()");
   end_with(status);
+}
+
+void report_plugin_exit() {
+  report_exit_of_plugin("exit()");
 }
 
 void report_crashes() {

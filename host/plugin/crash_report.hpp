@@ -40,5 +40,10 @@ CrashPage& crash_page();
 //
 // Threads  [any]
 [[noreturn]] void exit_at_once(int status);
+// What exit() does first in this program: reports a call that a plugin makes, and ends the process.
+// Returns for all others. Without it, destructors would run while other threads are in plugins.
+//
+// Threads  [any]
+void report_plugin_exit();
 
 }  // namespace tenon
