@@ -37,10 +37,12 @@ double number_of(const TemplateValue& value) {
 struct InputNone : jinja::value_none_t {};
 
 // The parts of a message's content. Printed as a whole, they would be a list of Python.
-struct ContentParts : jinja::value_array_t {};
+struct ContentParts : jinja::value_array_t {
+  using jinja::value_array_t::value_array_t;
+};
 
-// The arguments of a call as JSON text. Where a template writes JSON, they are the object: a text
-// in quotes is what no program writes that serves models.
+// The arguments of a call as JSON text. Where a template writes JSON, they are the object, as in
+// programs that serve models, which never write this text in quotes.
 struct ArgumentsText : jinja::value_string_t {
   using jinja::value_string_t::value_string_t;
 };
@@ -380,11 +382,7 @@ TemplateValue value_of_message(const nlohmann::ordered_json& message) {
   }
   if (const auto content = message.find("content");
       content != message.end() && content->is_array()) {
-    auto parts = std::make_shared<ContentParts>();
-    for (const auto& part : *content) {
-      parts->push_back(value_of_json(part, Origin::kInput));
-    }
-    set(value, "content", parts);
+    set(value, "content", std::make_shared<ContentParts>(value->at("content")->as_array()));
   }
   const auto calls = message.find("tool_calls");
   const size_t num_calls = calls != message.end() && calls->is_array() ? calls->size() : 0;

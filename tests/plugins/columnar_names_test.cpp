@@ -216,7 +216,7 @@ TEST_CASE("files in checkpoints of earlier releases are not read again", "[plugi
     const StateTree state = walk.saved();
     for (const auto& [name, entry] : state.entries()) {
       if (name == "dataset/windows/0") {
-        // What an earlier release saved: the marks do not tell folders apart.
+        // What an earlier release saved: the marks do not depend on folders.
         old.put_bytes(name,
                       "16493080413715347333 0 1 2837275963926174347 x.csv\n"
                       "4477959249112187918 0 1 9107261557630319464 y.csv\n");

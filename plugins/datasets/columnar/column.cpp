@@ -143,12 +143,6 @@ void Column::check_sources(const std::vector<std::string>& sources, const std::s
   }
 }
 
-TimeUnit Column::unit_of(const std::string& source) const {
-  const std::vector<std::string> names = named_sources(options_);
-  return std::find(names.begin(), names.end(), source) == names.end() ? TimeUnit::kAuto
-                                                                      : options_.unit;
-}
-
 std::string Column::resolved_unit() const {
   return is_time(form_->meaning.kind) ? concat(options_.name, " in ", name_of(form_->meaning.unit))
                                       : "";

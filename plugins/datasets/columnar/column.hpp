@@ -102,8 +102,6 @@ class Column {
   std::set<std::string> inferred_sources(const arrow::Schema& schema) const {
     return tenon::inferred_sources(options_, schema);
   }
-  // Declared unit of a source column's times; kAuto if it is not declared, or is another column's.
-  TimeUnit unit_of(const std::string& source) const;
   // "ts in ms", for columns of times; else empty.
   std::string resolved_unit() const;
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Rejects columns that mix negative ids with ids of 2^63 and above, which have the same 64 bits.
-// Types tell most of these columns apart; this file compares the values, for ids that are text.
+// Most of these columns are found by their types; this file compares the values, for ids that are
+// text.
 // Invariant: the result depends on the rows that this process has checked, and only on those.
 // Threads: any.
 #pragma once

@@ -66,6 +66,12 @@ int64_t days_of(int year, int month, int day) {
   return era * 146097 + day_of_era - 719468;
 }
 
+// Seconds since 1970 of year, month, day, hour and minute, UTC.
+int64_t seconds_of(const std::array<int, 5>& parts) {
+  const auto& [year, month, day, hour, minute] = parts;
+  return (days_of(year, month, day) * 24 + hour) * 3600 + minute * 60;
+}
+
 bool is_time(const TimeOfPath& time) {
   const auto [year, month, day, hour, minute] = time.parts;
   constexpr std::array<int, 12> kDays = {31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
@@ -104,10 +110,8 @@ std::optional<PathTime> time_in(const std::string& path, const std::string& patt
   for (size_t at = path.size(); at-- > 0;) {
     const std::optional<TimeOfPath> time = match_at(path, at, pattern);
     if (time && is_time(*time)) {
-      const auto& [year, month, day, hour, minute] = time->parts;
-      return PathTime{.seconds = (days_of(year, month, day) * 24 + hour) * 3600 + minute * 60,
-                      .label = label_of(*time),
-                      .end = time->end};
+      return PathTime{
+          .seconds = seconds_of(time->parts), .label = label_of(*time), .end = time->end};
     }
   }
   return std::nullopt;
@@ -117,10 +121,6 @@ std::optional<TimeRange> range_of_label(const std::string& text) {
   std::string label = text;
   std::replace_if(
       label.begin(), label.end(), [](char c) { return c == ' ' || c == 'T'; }, '/');
-  const auto seconds_of = [](const std::array<int, 5>& parts) {
-    const auto& [year, month, day, hour, minute] = parts;
-    return (days_of(year, month, day) * 24 + hour) * 3600 + minute * 60;
-  };
   for (const char* const pattern : {"%Y", "%Y-%m", "%Y-%m-%d", "%Y-%m-%d/%H", "%Y-%m-%d/%H:%M"}) {
     const std::optional<TimeOfPath> time = match_at(label, 0, pattern);
     if (!time || time->end != label.size() || !is_time(*time)) {

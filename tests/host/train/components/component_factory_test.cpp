@@ -52,14 +52,20 @@ ComponentUse metric_with(ComponentUse words) {
   return use;
 }
 
+// A recipe with a metric that has a tokenizer in its options.
+Recipe recipe_with_words() {
+  Recipe recipe;
+  recipe.metrics.push_back(
+      {.name = "m", .inputs = {}, .use = metric_with(byte_at("/metrics/0/options/words"))});
+  return recipe;
+}
+
 }  // namespace
 
 TEST_CASE("a component inside the options of a metric is created with it", "[train]") {
   PluginRegistry registry(all_plugins());
   const tenon_mesh mesh = one_rank();
-  Recipe recipe;
-  recipe.metrics.push_back(
-      {.name = "m", .inputs = {}, .use = metric_with(byte_at("/metrics/0/options/words"))});
+  const Recipe recipe = recipe_with_words();
   ComponentFactory factory(registry, recipe, mesh);
   CHECK_NOTHROW(factory.create(recipe.metrics[0].use, "metrics/0"));
 }
@@ -67,9 +73,7 @@ TEST_CASE("a component inside the options of a metric is created with it", "[tra
 TEST_CASE("a component inside options is created once, also for the host itself", "[train]") {
   PluginRegistry registry(all_plugins());
   const tenon_mesh mesh = one_rank();
-  Recipe recipe;
-  recipe.metrics.push_back(
-      {.name = "m", .inputs = {}, .use = metric_with(byte_at("/metrics/0/options/words"))});
+  const Recipe recipe = recipe_with_words();
   ComponentFactory factory(registry, recipe, mesh);
   const ComponentInstance metric = factory.create(recipe.metrics[0].use, "metrics/0");
   const ComponentUse& words = recipe.metrics[0].use.nested[0].use;
