@@ -15,8 +15,8 @@ inline constexpr char kRecipeFile[] = "recipe.json";
 inline constexpr char kSumsFile[] = "SUMS.xxh128";  // of the two above
 
 // "rank-0-of-2.safetensors"
-inline std::string rank_file_name(uint32_t rank, uint32_t world_size) {
-  return formatted("rank-{}-of-{}.safetensors", rank, world_size);
+inline std::string rank_file_name(uint32_t rank, uint32_t num_ranks) {
+  return formatted("rank-{}-of-{}.safetensors", rank, num_ranks);
 }
 
 }  // namespace tenon

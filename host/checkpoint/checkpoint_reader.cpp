@@ -307,10 +307,10 @@ void CheckpointReader::check_header(const StoredFile& file) const {
 }
 
 StateTree CheckpointReader::state(uint32_t rank,
-                                  uint32_t world_size,
+                                  uint32_t num_ranks,
                                   std::vector<std::string>* dropped) const {
   const Place place{storage_, checkpoint_};
-  for (size_t i = rank; i < index_.files.size(); i += world_size) {
+  for (size_t i = rank; i < index_.files.size(); i += num_ranks) {
     check_header(index_.files[i]);
   }
   StateTree tree;
@@ -318,7 +318,7 @@ StateTree CheckpointReader::state(uint32_t rank,
     tree.set_version(name, version);
   }
   put_entries(index_.shared, place, tree);
-  if (world_size == index_.by_rank.size()) {
+  if (num_ranks == index_.by_rank.size()) {
     put_entries(index_.by_rank.at(rank), place, tree);
     return tree;
   }

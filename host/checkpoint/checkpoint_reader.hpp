@@ -30,11 +30,11 @@ class CheckpointReader {
   const std::string& checkpoint() const { return checkpoint_; }
   std::string address() const { return storage_->address(checkpoint_); }
 
-  // Returns the state for rank `rank` of `world_size`. Its tensors read from this checkpoint during
+  // Returns the state for rank `rank` of `num_ranks`. Its tensors read from this checkpoint during
   // their whole life, and may throw checkpoint.damaged. `dropped` receives the names of entries
   // that belong to ranks of another world size.
   // Errors  checkpoint.damaged, storage.io
-  StateTree state(uint32_t rank, uint32_t world_size, std::vector<std::string>* dropped) const;
+  StateTree state(uint32_t rank, uint32_t num_ranks, std::vector<std::string>* dropped) const;
 
   // Reads all files and verifies them against their checksums.
   // Errors  checkpoint.damaged, with the file and the entry; storage.io

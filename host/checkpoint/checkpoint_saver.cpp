@@ -68,13 +68,9 @@ struct CheckpointSaver::Save {
 };
 
 CheckpointSaver::CheckpointSaver(std::shared_ptr<CheckpointStore> storage,
-                                 Collective& collective,
-                                 WriterPlace place,
+                                 RankGroups& ranks,
                                  Options options)
-    : storage_(std::move(storage)),
-      collective_(collective),
-      place_(place),
-      options_(std::move(options)) {}
+    : storage_(std::move(storage)), ranks_(ranks), options_(std::move(options)) {}
 
 CheckpointSaver::~CheckpointSaver() {
   give_up_ = true;
@@ -137,11 +133,11 @@ void CheckpointSaver::begin(const std::string& name,
       opened = failure_text(as_error(error));
     }
   }
-  opened = collective_.broadcast_text(opened, 0, "name of a checkpoint");
+  opened = ranks_.all().broadcast_text(opened, 0, "name of a checkpoint");
   save->checkpoint = opened.starts_with('+') ? opened.substr(1) : name;
   save->metadata.checkpoint = save->checkpoint;
   if (!opened.starts_with('+')) {
-    fail(*save, failure_of(opened, 0, collective_.world_size()));
+    fail(*save, failure_of(opened, 0, ranks_.role().num_ranks()));
     return;
   }
   save_ = save;
@@ -156,8 +152,8 @@ void CheckpointSaver::write(Save& save) {
       if (!is_first()) {
         storage_->open(save.checkpoint, /*is_first=*/false);
       }
-      save.share =
-          "+" + share_text(write_share(save.tree, place_, *storage_, save.checkpoint, give_up_));
+      save.share = "+" + share_text(write_share(
+                             save.tree, ranks_.role(), *storage_, save.checkpoint, give_up_));
     });
   } catch (const std::exception& error) {
     save.share = failure_text(as_error(error));
@@ -172,7 +168,8 @@ void CheckpointSaver::conclude() {
   }
   is_open_ = false;
   const std::shared_ptr<Save> save = save_;
-  std::vector<std::string> shares = collective_.gather_texts(save->share, "shares of a checkpoint");
+  std::vector<std::string> shares =
+      ranks_.all().gather_texts(save->share, "shares of a checkpoint");
   for (size_t rank = 0; rank < shares.size(); ++rank) {
     if (shares[rank].starts_with('-')) {
       const Error error = failure_of(shares[rank], rank, shares.size());
@@ -284,7 +281,7 @@ std::optional<Error> CheckpointSaver::finish(std::optional<std::chrono::duration
     text = failure_.has_value() ? failure_text(*failure_) : "";
     failure_.reset();
   }
-  text = collective_.broadcast_text(text, 0, "end of a checkpoint");
+  text = ranks_.all().broadcast_text(text, 0, "end of a checkpoint");
   return text.empty() ? std::nullopt : std::optional(failure_of(text, 0, 1));
 }
 

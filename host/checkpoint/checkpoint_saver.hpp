@@ -9,7 +9,7 @@
 #pragma once
 
 #include "host/checkpoint/checkpoint_writer.hpp"
-#include "host/distributed/collectives/collective.hpp"
+#include "host/distributed/collectives/rank_groups.hpp"
 #include "host/distributed/collectives/task_thread.hpp"
 #include "host/error/error.hpp"
 
@@ -53,10 +53,7 @@ class CheckpointSaver {
         make = {};
   };
 
-  CheckpointSaver(std::shared_ptr<CheckpointStore> storage,
-                  Collective& collective,
-                  WriterPlace place,
-                  Options options);
+  CheckpointSaver(std::shared_ptr<CheckpointStore> storage, RankGroups& ranks, Options options);
   // Cancels a save in progress. Its checkpoint is not committed unless the commit is already
   // running.
   ~CheckpointSaver();
@@ -94,11 +91,10 @@ class CheckpointSaver {
   void abandon(const Save& save) const;
   void fail(const Save& save, const Error& error);
   bool wait_idle(std::optional<std::chrono::steady_clock::time_point> until);
-  bool is_first() const { return place_.rank == 0; }
+  bool is_first() const { return ranks_.role().is_first(); }
 
   std::shared_ptr<CheckpointStore> storage_;
-  Collective& collective_;
-  WriterPlace place_;
+  RankGroups& ranks_;
   Options options_;
   std::shared_ptr<Save> save_;  // the last one started
   bool is_open_ = false;

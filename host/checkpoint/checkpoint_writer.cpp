@@ -144,19 +144,19 @@ uint64_t write_tensor(const Written& what, CheckpointFile& file, const std::atom
 
 // Adds this rank's numbers and versions to `share`, and returns the tensors that it writes.
 // Replicated tensors are assigned evenly, in the order of their names.
-std::vector<Written> assigned_to(const WriterPlace& place,
-                                 const StateTree& tree,
-                                 RankShare& share) {
+std::vector<Written> assigned_to(const RankRole& role, const StateTree& tree, RankShare& share) {
   for (const auto& [name, version] : tree.versions()) {
     share.versions[name] = version;
   }
-  EvenShares among_ranks(place.world_size);
-  EvenShares among_replicas(place.num_replicas);
+  const RankIndex of_whole = role.copy_of_whole();
+  const RankIndex of_slice = role.copy_of_slice();
+  EvenShares wholes(of_whole.count);
+  EvenShares slices(of_slice.count);
   std::vector<Written> mine;
   for (const auto& [name, entry] : tree.entries()) {
     const bool is_replicated = entry.scope == TENON_STATE_REPLICATED;
     const auto number = [&](auto value) {
-      if (!is_replicated || place.rank == 0) {
+      if (!is_replicated || role.is_first()) {
         (is_own(entry.scope) ? share.own : share.shared).numbers[name] = {value, entry.scope};
       }
     };
@@ -171,8 +171,8 @@ std::vector<Written> assigned_to(const WriterPlace& place,
     Written what = written(name, entry);
     const auto bytes = static_cast<uint64_t>(what.numel) * c10::elementSize(what.place.dtype);
     const bool is_mine = !is_replicated    ? true
-                         : entry.is_sliced ? among_replicas.give(bytes) == place.replica
-                                           : among_ranks.give(bytes) == place.rank;
+                         : entry.is_sliced ? slices.give(bytes) == of_slice.index
+                                           : wholes.give(bytes) == of_whole.index;
     if (is_mine) {
       mine.push_back(std::move(what));
     }
@@ -186,12 +186,12 @@ std::vector<Written> assigned_to(const WriterPlace& place,
 }  // namespace
 
 RankShare write_share(const StateTree& tree,
-                      const WriterPlace& place,
+                      const RankRole& role,
                       CheckpointStore& storage,
                       const std::string& checkpoint,
                       const std::atomic<bool>& give_up) {
   RankShare share;
-  const std::vector<Written> mine = assigned_to(place, tree, share);
+  const std::vector<Written> mine = assigned_to(role, tree, share);
   std::vector<SafeTensor> places;
   places.reserve(mine.size());
   for (const Written& what : mine) {
@@ -199,8 +199,8 @@ RankShare write_share(const StateTree& tree,
   }
   const std::string header = safetensors_header(
       places,
-      {{"format", "pt"}, {"writer", "tenon.checkpoint"}, {"rank", std::to_string(place.rank)}});
-  const std::string name = rank_file_name(place.rank, place.world_size);
+      {{"format", "pt"}, {"writer", "tenon.checkpoint"}, {"rank", std::to_string(role.rank())}});
+  const std::string name = rank_file_name(role.rank(), role.num_ranks());
   const auto file = storage.create_file(checkpoint, name);
   file->write(std::as_bytes(std::span(header)));
   Checksum header_sum;

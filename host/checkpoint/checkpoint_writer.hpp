@@ -9,30 +9,22 @@
 
 #include "host/checkpoint/checkpoint_index.hpp"
 #include "host/checkpoint/checkpoint_store.hpp"
+#include "host/distributed/ranks/rank_role.hpp"
 #include "host/tensor/state/state_tree.hpp"
 
 #include <atomic>
-#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
 
 namespace tenon {
 
-// The rank, and its place among the ranks with the same shards (`replica` of `num_replicas`).
-struct WriterPlace {
-  uint32_t rank = 0;
-  uint32_t world_size = 1;
-  uint32_t replica = 0;
-  uint32_t num_replicas = 1;
-};
-
 // Writes this rank's share of the state into an open checkpoint.
 //
 // Errors   storage.io; checkpoint.bad_tensor for a type that files cannot hold;
 //          checkpoint.given_up after `give_up` becomes true
 RankShare write_share(const StateTree& tree,
-                      const WriterPlace& place,
+                      const RankRole& role,
                       CheckpointStore& storage,
                       const std::string& checkpoint,
                       const std::atomic<bool>& give_up);

@@ -44,7 +44,7 @@ void set_up_log_for(const CommandLine& line, const RankEnvironment& ranks) {
   const LogLevel usual = line.is_quiet ? LogLevel::kWarning : LogLevel::kInfo;
   set_up_log({.level = line.log_level.value_or(usual),
               .rank = static_cast<int>(ranks.rank),
-              .world_size = static_cast<int>(ranks.world_size)});
+              .num_ranks = static_cast<int>(ranks.world_size)});
 }
 
 // Returns the ranks that this process belongs to; the default for an action of one process, and for

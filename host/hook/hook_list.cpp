@@ -29,15 +29,15 @@ void check_writers(const std::vector<HookProxy>& hooks) {
   }
 }
 
-void check_ranks(const std::vector<HookProxy>& hooks, uint32_t world_size) {
+void check_ranks(const std::vector<HookProxy>& hooks, uint32_t num_ranks) {
   for (const HookProxy& hook : hooks) {
-    if (world_size > 1 && hook.info().rank_0_only && hook.info().writes != 0) {
+    if (num_ranks > 1 && hook.info().rank_0_only && hook.info().writes != 0) {
       throw Error(
           "hook.one_rank_writes",
           formatted("{} runs on rank 0 only, but writes state that each of the {} ranks has, "
                     "so the ranks would diverge; run it on all ranks, or remove it",
                     hook.instance().identity().describe(),
-                    world_size));
+                    num_ranks));
     }
   }
 }

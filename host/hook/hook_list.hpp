@@ -24,7 +24,7 @@ namespace tenon {
 void check_writers(const std::vector<HookProxy>& hooks);
 
 // Errors  hook.one_rank_writes if there are several ranks and a hook writes on rank 0 only
-void check_ranks(const std::vector<HookProxy>& hooks, uint32_t world_size);
+void check_ranks(const std::vector<HookProxy>& hooks, uint32_t num_ranks);
 
 // Returns true if a hook that is called at `event` writes one of `touches` (TENON_TOUCH_*).
 bool any_writes(const std::vector<HookProxy>& hooks, uint32_t event, uint32_t touches);

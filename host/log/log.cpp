@@ -119,7 +119,7 @@ class Log {
     file_.reset();
     terminal_.reset();
     terminal_level_ = setup.rank == 0 ? LogLevel::kDebug : LogLevel::kWarning;
-    prefix_ = setup.world_size > 1 ? formatted("[rank {}] ", setup.rank) : std::string();
+    prefix_ = setup.num_ranks > 1 ? formatted("[rank {}] ", setup.rank) : std::string();
     if (setup.terminal) {
       auto sink = std::make_shared<spdlog::sinks::stderr_color_sink_mt>();
       const char* const no_color = std::getenv("NO_COLOR");  // https://no-color.org

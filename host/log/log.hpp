@@ -24,7 +24,7 @@ struct LogSetup {
   std::string file = {};             // "": no file yet; see attach_log_file
   int rank = 0;                      // above 0: only warnings and errors go to the terminal
   // If above 1, lines have the prefix "[rank N] ".
-  int world_size = 1;
+  int num_ranks = 1;
 };
 
 // Configures the log. A later call replaces the configuration: it closes the file and drops waiting

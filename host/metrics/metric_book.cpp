@@ -205,12 +205,12 @@ void MetricBook::take_text(const std::string& text) {
   }
 }
 
-void MetricBook::share(Collective& collective, std::string_view prefix) {
-  if (collective.world_size() == 1) {
+void MetricBook::share(Group& ranks, std::string_view prefix) {
+  if (ranks.size() == 1) {
     return;
   }
   read_tensors();
-  const std::vector<std::string> all = collective.gather_texts(to_text(prefix), "figures");
+  const std::vector<std::string> all = ranks.gather_texts(to_text(prefix), "figures");
   for (Metric& f : metrics_) {
     if (std::string_view(f.name).starts_with(prefix)) {
       f.is_used = false;

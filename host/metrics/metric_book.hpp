@@ -7,7 +7,7 @@
 // Threads: the train thread only.
 #pragma once
 
-#include "host/distributed/collectives/collective.hpp"
+#include "host/distributed/collectives/group.hpp"
 #include "host/tensor/state/state_tree.hpp"
 
 #include <ATen/core/Tensor.h>
@@ -62,7 +62,7 @@ class MetricBook final : public Stateful {
   // up sums and weights by name, in rank order. Call at most once before `close`. A collective
   // call; ranks may have different metrics.
   // Errors  distributed.failed
-  void share(Collective& collective, std::string_view prefix = "");
+  void share(Group& ranks, std::string_view prefix = "");
 
   // Returns the metrics since the last record whose names begin with `prefix`, and resets them.
   // Skips metrics without weight.

@@ -28,24 +28,25 @@ at::Tensor as_bytes(const at::Tensor& tensor) {
 
 }  // namespace
 
-FlatSharing sharing_of(const Mesh& mesh, int stage, bool is_forced) {
-  const int64_t num_slices = mesh.size(MeshDim::kShard);
+FlatSharing sharing_of(const RankRole& role, int stage, bool is_forced) {
+  const RankIndex slices = role.place_in(RankSet::kSlices);
+  const int64_t num_slices = slices.count;
   const bool is_sliced = num_slices > 1 || is_forced;
   return {.num_slices = num_slices,
-          .slice = mesh.coordinate(MeshDim::kShard),
+          .slice = slices.index,
           .keeps_gradients = !is_sliced || stage < 2,
           .keeps_parameters = !is_sliced || stage < 3,
-          .is_counted = mesh.coordinate(MeshDim::kReplicate) == 0};
+          .is_counted = role.copy_of_slice().index == 0};
 }
 
-FlatSharing unsharded_of(const Mesh& mesh) {
-  return {.is_counted = mesh.rank() == 0};
+FlatSharing unsharded_of(const RankRole& role) {
+  return {.is_counted = role.copy_of_whole().index == 0};
 }
 
 ShardedParameters::ShardedParameters(ParameterStore& store,
-                                     const FlowGroups& groups,
+                                     RankGroups& ranks,
                                      const FlowOptions& options)
-    : store_(store), groups_(groups), options_(options), ways_(store.groups().size()) {
+    : store_(store), ranks_(ranks), options_(options), ways_(store.groups().size()) {
   const ModelGraph& graph = store.graph();
   const size_t num_blocks = graph.blocks.size();
   const GradientPaths paths = gradient_paths(store);
@@ -94,7 +95,7 @@ ShardedParameters::ShardedParameters(ParameterStore& store,
         is_replicated_ && (sharing.num_slices == 1 || !store.groups()[g].is_trainable());
     is_idle_ = is_idle_ && sharing.num_slices == 1 &&
                (sharing.keeps_gradients || sharing.frees_gradients) && sharing.keeps_parameters &&
-               groups.all->size() == 1;
+               ranks.whole().size() == 1;
   }
   lay_out_buckets();
 }
@@ -108,7 +109,7 @@ void ShardedParameters::lay_out_buckets() {
     for (const size_t g : leave_backward_[b]) {
       const FlatSharing& sharing = groups[g].sharing();
       const bool is_whole = sharing.num_slices == 1 && sharing.keeps_gradients;
-      if (groups[g].is_trainable() && is_whole && groups_.all->size() > 1) {
+      if (groups[g].is_trainable() && is_whole && ranks_.whole().size() > 1) {
         by_dtype[groups[g].dtype()].push_back(g);
       }
     }
@@ -146,11 +147,11 @@ void ShardedParameters::lay_out_buckets() {
 // ---- parameters ----
 
 void ShardedParameters::synchronise() {
-  if (groups_.all->size() == 1) {
+  if (ranks_.whole().size() == 1) {
     return;
   }
   for (FlatGroup& group : store_.groups()) {
-    Group& replicas = group.sharing().num_slices > 1 ? *groups_.replicate : *groups_.all;
+    Group& replicas = group.sharing().num_slices > 1 ? ranks_.replicas() : ranks_.whole();
     if (replicas.size() > 1) {
       at::Tensor values = group.data().to(store_.device());
       at::Tensor bytes = as_bytes(values);
@@ -163,14 +164,14 @@ void ShardedParameters::synchronise() {
   for (size_t b = 0; b < store_.buffers().size(); ++b) {
     if (store_.buffer(b).numel() > 0) {
       at::Tensor bytes = as_bytes(store_.buffer(b));
-      groups_.all->broadcast(bytes, 0, "buffer '" + store_.graph().buffers[b].name + "'")->wait();
+      ranks_.whole().broadcast(bytes, 0, "buffer '" + store_.graph().buffers[b].name + "'")->wait();
     }
   }
   publish();
 }
 
 void ShardedParameters::synchronise_buffers() {
-  if (groups_.all->size() == 1) {
+  if (ranks_.whole().size() == 1) {
     return;
   }
   std::vector<uint32_t> sent;
@@ -185,7 +186,7 @@ void ShardedParameters::synchronise_buffers() {
     return;
   }
   at::Tensor all = at::cat(bytes);
-  groups_.all->broadcast(all, 0, "buffers of the model")->wait();
+  ranks_.whole().broadcast(all, 0, "buffers of the model")->wait();
   int64_t begin = 0;
   for (size_t i = 0; i < sent.size(); ++i) {
     const at::Tensor& buffer = store_.buffer(sent[i]);
@@ -198,7 +199,7 @@ void ShardedParameters::synchronise_buffers() {
 }
 
 void ShardedParameters::sum_over_ranks(std::vector<at::Tensor>& tensors, const char* what) {
-  if (groups_.all->size() == 1) {
+  if (ranks_.whole().size() == 1) {
     return;
   }
   std::map<at::ScalarType, std::vector<at::Tensor*>> by_dtype;
@@ -214,7 +215,7 @@ void ShardedParameters::sum_over_ranks(std::vector<at::Tensor>& tensors, const c
     if (all.numel() == 0) {
       continue;
     }
-    groups_.all->all_reduce(all, what)->wait();
+    ranks_.whole().all_reduce(all, what)->wait();
     int64_t begin = 0;
     for (at::Tensor* const tensor : members) {
       tensor->copy_(all.narrow(0, begin, tensor->numel()).view(tensor->sizes()));
@@ -231,7 +232,7 @@ void ShardedParameters::start_gather(size_t g) {
   }
   group.acquire_whole();
   way.gathered_from = group.slice_to_gather();
-  way.gather = groups_.gather->all_gather(
+  way.gather = ranks_.gather().all_gather(
       group.seen(), way.gathered_from, "parameters of '" + name(g) + "'");
 }
 
@@ -353,7 +354,7 @@ void ShardedParameters::publish() {
       FlatGroup& group = store_.groups()[g];
       if (group.sharing().num_slices > 1 && group.sharing().keeps_parameters) {
         ways_[g].gathered_from = group.slice_to_gather();
-        ways_[g].gather = groups_.gather->all_gather(
+        ways_[g].gather = ranks_.gather().all_gather(
             group.seen(), ways_[g].gathered_from, "parameters of '" + name(g) + "'");
       }
     }
@@ -368,7 +369,7 @@ at::Tensor ShardedParameters::gather_slices(const FlatGroup& group,
   }
   const at::Tensor here = slice.to(store_.device());
   at::Tensor whole = at::empty({group.numel()}, here.options());
-  groups_.gather->all_gather(whole, here, what + (" of '" + group.name() + "'"))->wait();
+  ranks_.gather().all_gather(whole, here, what + (" of '" + group.name() + "'"))->wait();
   return whole;
 }
 
@@ -380,12 +381,11 @@ at::Tensor ShardedParameters::gather_gradient(FlatGroup& group) {
   return gather_slices(group, group.grad(), "final gradients");
 }
 
-void ShardedParameters::check_replicas(Collective& control, const Mesh& mesh) {
+void ShardedParameters::check_replicas() {
   const std::vector<std::string> hashes =
-      control.gather_texts(store_.hash_of_slices(), "hash of parameters");
-  const uint32_t num_slices = mesh.size(MeshDim::kShard);
-  for (uint32_t rank = num_slices; rank < hashes.size(); ++rank) {
-    const uint32_t first = rank % num_slices;
+      ranks_.all().gather_texts(store_.hash_of_slices(), "hash of parameters");
+  for (uint32_t rank = 0; rank < hashes.size(); ++rank) {
+    const uint32_t first = ranks_.role().first_copy_of(rank);
     if (hashes[rank] != hashes[first]) {
       throw Error(
           "distributed.replicas_differ",
@@ -416,7 +416,7 @@ void ShardedParameters::start_reduction(size_t g) {
     Bucket& bucket = buckets_[*ways_[g].bucket];
     if (++bucket.num_ready == bucket.num_groups) {
       bucket.num_ready = 0;
-      start_sum(*groups_.all, bucket.memory, bucket.what);
+      start_sum(ranks_.whole(), bucket.memory, bucket.what);
     }
     return;
   }
@@ -435,7 +435,7 @@ void ShardedParameters::start_reduction(size_t g) {
   reduction.sent = on_wire(group.whole_grad());
   reduction.part =
       is_kept ? group.grad() : at::empty({group.slice_numel()}, group.whole_grad().options());
-  reduction.work = groups_.reduce->reduce_scatter(
+  reduction.work = ranks_.reduce().reduce_scatter(
       reduction.part, reduction.sent, "gradients of '" + group.name() + "'");
   reductions_.push_back(std::move(reduction));
 }
@@ -447,21 +447,21 @@ void ShardedParameters::finish_reduction() {
   FlatGroup& group = store_.groups()[reduction.group];
   group.release_grads();
   const std::string what = "gradients of slices of '" + group.name() + "'";
-  const bool has_replicas = groups_.replicate->size() > 1;
+  const bool has_replicas = ranks_.replicas().size() > 1;
   if (group.sharing().keeps_gradients) {
     if (has_replicas) {
-      start_sum(*groups_.replicate, group.grad(), what);
+      start_sum(ranks_.replicas(), group.grad(), what);
     }
     return;
   }
   const bool is_at_home = group.grad().device() == store_.device();
   if (has_replicas && !is_at_home) {  // for each microbatch, while the part is on the device
-    start_sum(*groups_.replicate, reduction.part, what);
+    start_sum(ranks_.replicas(), reduction.part, what);
     finish_sums();
   }
   group.add_to_slice(reduction.part);
   if (has_replicas && is_at_home && reduction.ends_step) {
-    start_sum(*groups_.replicate, group.grad(), what);
+    start_sum(ranks_.replicas(), group.grad(), what);
   }
 }
 

@@ -19,9 +19,7 @@
 // Threads: the train thread.
 #pragma once
 
-#include "host/distributed/collectives/collective.hpp"
-#include "host/distributed/collectives/group.hpp"
-#include "host/distributed/ranks/mesh.hpp"
+#include "host/distributed/collectives/rank_groups.hpp"
 #include "host/model/parameter_store.hpp"
 
 #include <cstdint>
@@ -35,14 +33,6 @@
 
 namespace tenon {
 
-// Groups of ranks for each transfer. All are borrowed; groups of one rank are LocalGroups.
-struct FlowGroups {
-  Group* gather = nullptr;     // ranks along `shard`: parameters
-  Group* reduce = nullptr;     // the same ranks: gradients, which do not queue behind parameters
-  Group* replicate = nullptr;  // ranks along `replicate`: gradients of slices
-  Group* all = nullptr;        // all ranks: gradients of unsharded parameters, and buffers
-};
-
 struct FlowOptions {
   // Free a unit's parameters between its forward and its backward; absent: all except the last.
   std::optional<bool> reshard_after_forward;
@@ -50,16 +40,16 @@ struct FlowOptions {
   std::optional<at::ScalarType> wire_dtype;  // of fp32 gradients in collectives; absent: fp32
 };
 
-// Returns the sharing for the ranks of `mesh` and stage 1, 2 or 3 of ZeRO. `is_forced` applies the
+// Returns the sharing for a rank and stage 1, 2 or 3 of ZeRO. `is_forced` applies the
 // stage to a single rank too.
-FlatSharing sharing_of(const Mesh& mesh, int stage, bool is_forced = false);
+FlatSharing sharing_of(const RankRole& role, int stage, bool is_forced = false);
 // Returns the sharing of parameters that each rank keeps whole.
-FlatSharing unsharded_of(const Mesh& mesh);
+FlatSharing unsharded_of(const RankRole& role);
 
 class ShardedParameters {
  public:
   // Moves gradients of `store` that are reduced together into contiguous memory.
-  ShardedParameters(ParameterStore& store, const FlowGroups& groups, const FlowOptions& options);
+  ShardedParameters(ParameterStore& store, RankGroups& ranks, const FlowOptions& options);
 
   // True if nothing has to be moved: one rank keeps everything.
   bool is_idle() const { return is_idle_; }
@@ -115,7 +105,7 @@ class ShardedParameters {
 
   // Verifies by a hash that replicas store equal values.
   // Errors  distributed.replicas_differ, with the ranks
-  void check_replicas(Collective& control, const Mesh& mesh);
+  void check_replicas();
 
   // `has_grad` returns one byte for each parameter, in the order of groups and entries: whether it
   // has received a gradient on this rank. `set_has_grad` sets the values combined over all ranks.
@@ -160,7 +150,7 @@ class ShardedParameters {
   const std::string& name(size_t g) const { return store_.groups()[g].name(); }
 
   ParameterStore& store_;
-  FlowGroups groups_;
+  RankGroups& ranks_;
   FlowOptions options_;
   bool is_idle_ = true;
   bool is_replicated_ = true;

@@ -296,12 +296,12 @@ void report_crashes() {
   std::at_quick_exit(on_exit);
 }
 
-void report_crashes_of(uint32_t rank, uint32_t world_size) {
+void report_crashes_of(uint32_t rank, uint32_t num_ranks) {
   if (shared_page == &unused_page) {
     return;
   }
   reported_rank = rank;
-  reported_ranks = world_size;
+  reported_ranks = num_ranks;
   std::atexit(on_exit);  // what is registered last runs first
 }
 

@@ -26,7 +26,7 @@ void report_crashes();
 // all that was loaded until now. Does nothing without report_crashes().
 //
 // Threads  [main]
-void report_crashes_of(uint32_t rank, uint32_t world_size);
+void report_crashes_of(uint32_t rank, uint32_t num_ranks);
 
 // The page of this process. Nothing reads it without report_crashes().
 CrashPage& crash_page();

@@ -11,7 +11,8 @@
 
 namespace tenon {
 
-ExecFrame::ExecFrame(const tenon_host* host, const ExecBase& base) : run_seed_(base.seed) {
+ExecFrame::ExecFrame(const tenon_host* host, const ExecBase& base)
+    : run_seed_(base.seed), random_stream_(base.random_stream) {
   call_.exec.struct_size = sizeof(call_.exec);
   call_.exec.host = host;
   call_.exec.device = to_abi(base.device);
@@ -47,12 +48,7 @@ uint64_t ExecFrame::seed_for(uint32_t salt) {
   // training.
   const uint64_t stream =
       (call_.exec.step << 1) | (call_.exec.mode == TENON_MODE_TRAIN ? uint64_t{1} : uint64_t{0});
-  const uint64_t data_rank = call_.exec.mesh == nullptr
-                                 ? 0
-                                 : uint64_t{call_.exec.mesh->coordinate[TENON_MESH_REPLICATE]} *
-                                           call_.exec.mesh->size[TENON_MESH_SHARD] +
-                                       call_.exec.mesh->coordinate[TENON_MESH_SHARD];
-  const uint64_t index = (data_rank << 48) | (uint64_t{call_.exec.microbatch} << 24) | salt;
+  const uint64_t index = (random_stream_ << 48) | (uint64_t{call_.exec.microbatch} << 24) | salt;
   call_.exec.seed = random_bits(run_seed_, stream, index);
   return call_.exec.seed;
 }

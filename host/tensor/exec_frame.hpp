@@ -24,7 +24,8 @@ class DeviceWait {
 
 // Values that all components of a run share.
 struct ExecBase {
-  uint64_t seed = 0;  // of the run
+  uint64_t seed = 0;           // of the run
+  uint64_t random_stream = 0;  // of this rank; ranks that compute other tokens have others
   c10::Device device = c10::kCPU;
   void* stream = nullptr;         // of the device
   DeviceWait* waiting = nullptr;  // null if there is nothing to wait for
@@ -76,6 +77,7 @@ class ExecFrame {
   static uint32_t stop_requested(const tenon_exec* exec);
 
   uint64_t run_seed_;
+  uint64_t random_stream_;
   Call call_{};
 };
 

@@ -38,7 +38,7 @@ bool BatchEvaluator::evaluate(DataStream& data, const std::string& prefix, Evalu
     vote = finish_vote(data);
   }
   parts_.events.place().microbatch = 0;
-  has_failed_ = has_failed_ || any_rank(parts_.collective, failure_.has_value());
+  has_failed_ = has_failed_ || any_rank(parts_.ranks.all(), failure_.has_value());
   const bool is_complete = vote != BatchVote::kCut && !has_failed_;
   if (is_complete && !data.has_reached_limit()) {
     parts_.events.fire(TENON_EVENT_OUT_OF_DATA);
@@ -70,7 +70,7 @@ void BatchEvaluator::evaluate_batch(const Place& at, EvaluationSums& sums) {
   parts_.events.fire(TENON_EVENT_AFTER_DATA);
   const auto forward = [&] { parts_.forward_pass.run_model(microbatch.batch, place); };
   bool has_outputs = true;
-  if (parts_.collective.world_size() == 1) {
+  if (parts_.ranks.role().is_alone()) {
     has_outputs = hold(at, forward);
   } else {  // the ranks compute together: the others do not get past it
     forward();
@@ -122,7 +122,7 @@ bool BatchEvaluator::try_first_batch(const EvalSet& set, std::set<std::string>& 
   {
     DataStream trial(data.source(), options);
     trial.begin_epoch(0);
-    is_tried = next_window_together(trial, parts_.collective) == NextWindow::kOpen;
+    is_tried = next_window_together(trial, parts_.ranks.all()) == NextWindow::kOpen;
     if (is_tried) {
       const Place at{trial, set.prefix, 0};
       try {
@@ -175,7 +175,7 @@ std::optional<int64_t> BatchEvaluator::failing_sample(const Place& place) {
   DataSource& source = place.data.source();
   const bool is_numbered = source.info().style == DatasetStyle::kMap &&
                            !source.info().has_own_order && source.packed() == nullptr;
-  if (!is_numbered || parts_.collective.world_size() > 1 || !place.data.epoch().has_value()) {
+  if (!is_numbered || !parts_.ranks.role().is_alone() || !place.data.epoch().has_value()) {
     return std::nullopt;
   }
   LoaderOptions options = place.data.options();
@@ -203,7 +203,7 @@ std::optional<int64_t> BatchEvaluator::failing_sample(const Place& place) {
 // any rank has a batch, so the evaluated data does not depend on the number of ranks. A single rank
 // needs no vote.
 void BatchEvaluator::start_vote(DataStream& data) {
-  if (parts_.collective.world_size() == 1) {
+  if (parts_.ranks.role().is_alone()) {
     return;
   }
   const std::optional<int64_t> num_left = data.loader().num_batches_left();
@@ -216,7 +216,7 @@ void BatchEvaluator::start_vote(DataStream& data) {
 }
 
 BatchEvaluator::BatchVote BatchEvaluator::finish_vote(DataStream& data) {
-  if (parts_.collective.world_size() == 1) {
+  if (parts_.ranks.role().is_alone()) {
     if (failure_.has_value() || parts_.stop.cuts_evaluation()) {
       return BatchVote::kCut;
     }

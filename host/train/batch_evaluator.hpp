@@ -10,6 +10,7 @@
 
 #include "host/data/data_stream.hpp"
 #include "host/distributed/collectives/agreement.hpp"
+#include "host/distributed/collectives/rank_groups.hpp"
 #include "host/error/error.hpp"
 #include "host/train/eval_set.hpp"
 #include "host/train/evaluation_losses.hpp"
@@ -30,7 +31,7 @@ class BatchEvaluator {
   // All are borrowed.
   struct Parts {
     const RunState& state;
-    Collective& collective;
+    RankGroups& ranks;
     ModelRunner& model;
     MetricSet& metric_set;
     ForwardPass& forward_pass;
@@ -39,7 +40,7 @@ class BatchEvaluator {
     StopConditions& stop;
     bool by_source = false;  // also losses of each source of a mix
   };
-  explicit BatchEvaluator(Parts parts) : parts_(parts), votes_(parts_.collective) {}
+  explicit BatchEvaluator(Parts parts) : parts_(parts), votes_(parts_.ranks.all()) {}
 
   // Evaluates the rest of the open window, whose metrics have this prefix. Returns false if a
   // signal or an error has cut the evaluation short.

@@ -28,7 +28,7 @@ void CheckpointDriver::save_if_due(RunBoundary boundary) {
   if (stop.complete() ==
       StopConditions::Complete::kNothingNew) {  // the parameters are those of the loaded checkpoint
     const bool has_changed =
-        is_full && (is_requested || any_rank(parts_.collective, parts_.whole.has_new_position()));
+        is_full && (is_requested || any_rank(parts_.ranks.all(), parts_.whole.has_new_position()));
     save_forms(boundary, {.is_full = has_changed, .exports = {}});
     return;
   }
@@ -80,7 +80,7 @@ void CheckpointDriver::save_initial() {
   save(RunBoundary::kStart);
   // A save that fails at once is reported before finish_all() could return its failure.
   const bool is_lost = finish_all().has_value() || parts_.checkpoints->count().lost.has_value();
-  if (any_rank(parts_.collective, is_lost)) {
+  if (any_rank(parts_.ranks.all(), is_lost)) {
     stop_for_failure();
   }
   parts_.stop.end(ExitCode::kDone, "saved the initial parameters");
@@ -148,7 +148,7 @@ void CheckpointDriver::check_folder() {
   if (!parts_.folder_problem) {
     return;
   }
-  const std::string problem = first_text(parts_.collective, parts_.folder_problem());
+  const std::string problem = first_text(parts_.ranks.all(), parts_.folder_problem());
   if (!problem.empty()) {
     throw Error("run.dir_lost",
                 formatted("{}; nothing is saved there any more, and the run stops at step {}",
@@ -168,7 +168,7 @@ void CheckpointDriver::vote(Agreement& votes) {
   if (checkpoints.is_writing()) {
     votes.vote(Vote::kSaving);
   }
-  if (parts_.collective.rank() == 0 && checkpoints.is_clock_due()) {
+  if (parts_.ranks.role().is_first() && checkpoints.is_clock_due()) {
     votes.vote(Vote::kCheckpoint);
   }
   if (checkpoints.failure().has_value()) {
@@ -237,7 +237,7 @@ void CheckpointDriver::check_last() const {
     lost += saves.last.empty() ? "; this run has committed no checkpoint"
                                : "; the newest committed checkpoint is " + saves.last;
   }
-  lost = first_text(parts_.collective, lost);
+  lost = first_text(parts_.ranks.all(), lost);
   if (!lost.empty()) {
     throw Error("checkpoint.failed",
                 formatted("the run ended at step {} ({}), but {}; fix the cause, then resume with "
@@ -271,7 +271,7 @@ void CheckpointDriver::stop_for_failure() {
   const std::string own = failure.has_value() ? failure->message()
                           : lost.has_value()  ? lost->why
                                               : "";
-  const std::string reason = first_text(parts_.collective, own);
+  const std::string reason = first_text(parts_.ranks.all(), own);
   throw Error("checkpoint.failed", reason.empty() ? "a checkpoint could not be saved" : reason);
 }
 

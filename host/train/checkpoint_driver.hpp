@@ -8,6 +8,7 @@
 #pragma once
 
 #include "host/distributed/collectives/agreement.hpp"
+#include "host/distributed/collectives/rank_groups.hpp"
 #include "host/metrics/metric_book.hpp"
 #include "host/metrics/progress.hpp"
 #include "host/train/evaluation_values.hpp"
@@ -46,7 +47,7 @@ class CheckpointDriver {
     std::vector<WholeState::Part> prepared;
     MetricBook& metrics;
     Progress& progress;
-    Collective& collective;
+    RankGroups& ranks;
     const SignalWatch* signals = nullptr;
     LoopEvents& events;
     LoopRequests& requests;

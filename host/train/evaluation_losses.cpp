@@ -50,12 +50,12 @@ void EvaluationLosses::add_sources(const EvaluationSums& sums,
 }
 
 std::optional<EvaluationLosses::Metrics> EvaluationLosses::close(const EvaluationSums& sums,
-                                                                 Collective& collective,
+                                                                 Group& ranks,
                                                                  const std::string& series_name) {
   std::vector<Loss> all(sums.sums.size());
   for (size_t l = 0; l < all.size(); ++l) {
     double pair[] = {sums.sums[l].item<double>(), sums.counts[l].item<double>()};
-    collective.all_reduce(std::span(pair), Reduce::kSum, "metrics of an evaluation");
+    ranks.all_reduce(std::span(pair), Reduce::kSum, "metrics of an evaluation");
     if (pair[1] == 0) {
       return std::nullopt;
     }

@@ -6,7 +6,7 @@
 #pragma once
 
 #include "host/data/data_source.hpp"
-#include "host/distributed/collectives/collective.hpp"
+#include "host/distributed/collectives/group.hpp"
 #include "host/metrics/metric_book.hpp"
 #include "host/train/objective/loss_set.hpp"
 #include "host/train/state_fields.hpp"
@@ -51,9 +51,7 @@ class EvaluationLosses final : public WithStateFields<EvaluationLosses> {
   // there are several. If `series` is not empty, adds the means over all evaluations of the series,
   // with the suffix "/run". Returns none if some loss has a count of 0.
   // A collective call.
-  std::optional<Metrics> close(const EvaluationSums& sums,
-                               Collective& collective,
-                               const std::string& series);
+  std::optional<Metrics> close(const EvaluationSums& sums, Group& ranks, const std::string& series);
 
   // Adds the sums of each source to the metrics "data/SOURCE/loss" of an evaluation, or
   // "data/SOURCE/loss/NAME" if there are several losses. MetricBook adds them up over ranks.

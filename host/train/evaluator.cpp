@@ -36,7 +36,7 @@ void consider_windows(BestState* best, const std::optional<MetricRecord>& record
 Evaluator::Evaluator(Parts parts)
     : parts_(std::move(parts)),
       batches_({.state = parts_.state,
-                .collective = parts_.collective,
+                .ranks = parts_.ranks,
                 .model = parts_.model,
                 .metric_set = parts_.metric_set,
                 .forward_pass = parts_.forward_pass,
@@ -275,7 +275,7 @@ std::optional<MetricRecord> Evaluator::run(const std::string& family,
 MetricRecord Evaluator::write_record(const std::string& family,
                                      const std::string& window,
                                      const std::string& line) {
-  parts_.metrics.share(parts_.collective, family);
+  parts_.metrics.share(parts_.ranks.tokens(), family);
   MetricRecord record = parts_.metrics.close(parts_.state.step, family);
   record.window = window;
   for (const auto& [name, value] : record.values) {
@@ -320,7 +320,7 @@ bool Evaluator::evaluate_set(const EvalSet& set, std::string& line) {
 void Evaluator::report_over_long(const EvalSet& set) const {
   const PackedSource* const packed = set.data->source().packed();
   const PackCounts counts = set.data->pack_counts_of_epoch();
-  if (packed != nullptr && counts.lost > 0 && parts_.collective.rank() == 0) {
+  if (packed != nullptr && counts.lost > 0 && parts_.ranks.role().is_first()) {
     log_warning(set.prefix.substr(0, set.prefix.rfind('/')) + ": " +
                 tenon::describe(counts, packed->options()));
   }
@@ -332,7 +332,7 @@ bool Evaluator::evaluate_windows(DataStream& data,
   tenon_event& event = parts_.events.place();
   bool is_complete = true;
   for (uint64_t window = 0;
-       is_complete && next_window_together(data, parts_.collective) == NextWindow::kOpen;
+       is_complete && next_window_together(data, parts_.ranks.all()) == NextWindow::kOpen;
        ++window) {
     const MetricPrefix metrics(prefix);
     event.window = window;
@@ -368,7 +368,7 @@ bool Evaluator::record(const std::string& prefix,
                        const EvaluationSums& sums,
                        const std::string& series,
                        std::string& line) {
-  const auto losses = series_.close(sums, parts_.collective, series);
+  const auto losses = series_.close(sums, parts_.ranks.tokens(), series);
   if (!losses.has_value()) {
     parts_.metric_set.drop_evaluation();
     return false;
@@ -382,7 +382,7 @@ bool Evaluator::record(const std::string& prefix,
   series_.add_sources(sums, prefix, parts_.metrics);
   const CallPlace place{parts_.state.step, 0, false};
   for (const auto& [name, value] :
-       parts_.metric_set.end_evaluation(parts_.collective, place, series)) {
+       parts_.metric_set.end_evaluation(parts_.ranks.tokens(), place, series)) {
     parts_.metrics.set(prefix + name, value);
     append_metric(line, prefix + name, value);
   }
@@ -406,7 +406,7 @@ bool Evaluator::restore_best() {
   }
   const auto& kept = parts_.best->kept();
   if (!kept.has_value()) {
-    if (parts_.collective.rank() == 0) {
+    if (parts_.ranks.role().is_first()) {
       log_warning("no evaluation has given a " + parts_.best->metric() +
                   ": the run ends with its last parameters");
     }

@@ -9,6 +9,7 @@
 // Threads: the train thread; every rank calls the same functions.
 #pragma once
 
+#include "host/distributed/collectives/rank_groups.hpp"
 #include "host/metrics/metric_book.hpp"
 #include "host/metrics/progress.hpp"
 #include "host/metrics/sink_list.hpp"
@@ -45,7 +46,7 @@ class Evaluator final : public WithStateFields<Evaluator> {
     std::vector<EvalSet> sets;
     std::vector<EvalSet> test_sets;
     DataStream& train_data;
-    Collective& collective;
+    RankGroups& ranks;
     ModelRunner& model;
     LossSet& losses;
     MetricSet& metric_set;

@@ -90,10 +90,10 @@ void FiniteCheck::share_norm(const FreedGradients* freed) {
   }
   const double mine = grad_norm(groups);
   const auto gathering =
-      parts_.collective.start_gather(std::as_bytes(std::span(&mine, 1)), "norm of the gradients");
+      parts_.ranks.all().start_gather(std::as_bytes(std::span(&mine, 1)), "norm of the gradients");
   const std::span<const std::byte> all = gathering->wait();
   norm_ = 0;
-  for (uint32_t rank = 0; rank < parts_.collective.world_size(); ++rank) {
+  for (uint32_t rank = 0; rank < parts_.ranks.all().size(); ++rank) {
     double of_rank = 0;
     std::memcpy(&of_rank, all.data() + rank * sizeof(of_rank), sizeof(of_rank));
     norm_ = std::hypot(*norm_, of_rank);
@@ -104,8 +104,8 @@ void FiniteCheck::share_norm(const FreedGradients* freed) {
 void FiniteCheck::share_device_check() {
   const at::Tensor own = device_norms_.all.to(parts_.parameters.device());
   const at::Tensor mine = at::stack({own, metrics_.defined() ? metrics_ : at::zeros_like(own)});
-  at::Tensor all = at::empty({2 * parts_.norms->size()}, mine.options());
-  parts_.norms->all_gather(all, mine, "norm of the gradients")->wait();
+  at::Tensor all = at::empty({2 * parts_.ranks.all_on_device().size()}, mine.options());
+  parts_.ranks.all_on_device().all_gather(all, mine, "norm of the gradients")->wait();
   const at::Tensor of_ranks = all.view({-1, 2});
   device_norms_.all = at::linalg_vector_norm(of_ranks.select(1, 0), 2);
   metrics_ = of_ranks.select(1, 1).sum();
@@ -166,7 +166,7 @@ std::string FiniteCheck::origin_among_ranks(const NonFiniteOrigin& mine) {
   if (is_alone()) {
     return mine.text;
   }
-  const auto all = parts_.collective.gather_texts(
+  const auto all = parts_.ranks.all().gather_texts(
       formatted("{}{}", static_cast<int>(mine.distance), mine.text), "where it arose");
   const auto nearest =
       std::ranges::min_element(all, {}, [](const std::string& text) { return text.front(); });
@@ -207,7 +207,7 @@ void FiniteCheck::clip_norm(double max_norm) {
 }
 
 void FiniteCheck::record_norm(MetricBook& metrics) const {
-  if (parts_.collective.rank() != 0) {
+  if (!parts_.ranks.role().is_first()) {
     return;
   }
   if (parts_.is_on_cpu) {

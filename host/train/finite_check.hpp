@@ -10,8 +10,7 @@
 // Threads: the train thread.
 #pragma once
 
-#include "host/distributed/collectives/collective.hpp"
-#include "host/distributed/collectives/group.hpp"
+#include "host/distributed/collectives/rank_groups.hpp"
 #include "host/embedding/table_set.hpp"
 #include "host/metrics/metric_book.hpp"
 #include "host/model/sharded_parameters.hpp"
@@ -40,8 +39,7 @@ class FiniteCheck final : public WithStateFields<FiniteCheck> {
     RunState& state;  // updates that a device skipped are subtracted
     ParameterStore& parameters;
     ShardedParameters& flow;
-    Collective& collective;
-    Group* norms = nullptr;  // all ranks, on their device; null on the CPU or with one rank
+    RankGroups& ranks;
     TableSet* tables = nullptr;
     LossScale* loss_scale = nullptr;  // null except under fp16
     bool is_on_cpu = true;
@@ -115,7 +113,7 @@ class FiniteCheck final : public WithStateFields<FiniteCheck> {
   }
 
  private:
-  bool is_alone() const { return parts_.collective.world_size() == 1; }
+  bool is_alone() const { return parts_.ranks.role().is_alone(); }
   void share_norm(const FreedGradients* freed);
   void share_device_check();
   void exempt_overflow(const at::Tensor& norm);

@@ -286,14 +286,14 @@ void FlopMeter::add_formulas(const Batch& batch, double recomputed) {
   }
 }
 
-FlopReport FlopMeter::report(Collective& collective, double seconds) {
+FlopReport FlopMeter::report(Group& ranks, double seconds) {
   std::array<double, 2 * kNumFormulas + 1> sums{};
   for (size_t i = 0; i < kNumFormulas; ++i) {
     sums[2 * i] = recent_[i].model;
     sums[2 * i + 1] = recent_[i].hardware;
   }
   sums.back() = peak_.flops;
-  collective.all_reduce(std::span<double>(sums), Reduce::kSum, "operations of training");
+  ranks.all_reduce(std::span<double>(sums), Reduce::kSum, "operations of training");
   FlopReport report{.peak = sums.back(),
                     .is_peak_measured = peak_.is_measured,
                     .seconds = seconds,

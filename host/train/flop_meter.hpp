@@ -7,7 +7,7 @@
 // Threads: the train thread; report() is a collective call.
 #pragma once
 
-#include "host/distributed/collectives/collective.hpp"
+#include "host/distributed/collectives/group.hpp"
 #include "host/model/declared_flops.hpp"
 #include "host/tensor/batch.hpp"
 #include "host/train/flop_formulas.hpp"
@@ -101,7 +101,7 @@ class FlopMeter {
 
   // Adds `seconds` of training to the totals. Returns the operations since the last call, over all
   // ranks, with those seconds.
-  FlopReport report(Collective& collective, double seconds);
+  FlopReport report(Group& ranks, double seconds);
   // Returns the operations of all reports so far.
   const FlopReport& total() const { return total_; }
 

@@ -162,7 +162,8 @@ void HookView::scale_loss(double factor) {
 }
 
 void HookView::all_reduce(std::span<double> values, bool is_sum) {
-  parts_.collective.all_reduce(values, is_sum ? Reduce::kSum : Reduce::kMax, "numbers of a hook");
+  parts_.ranks.tokens().all_reduce(
+      values, is_sum ? Reduce::kSum : Reduce::kMax, "numbers of a hook");
 }
 
 void HookView::check_text(const TextRequest& request) {

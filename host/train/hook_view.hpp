@@ -5,7 +5,7 @@
 // Threads: the train thread, while an event is being fired.
 #pragma once
 
-#include "host/distributed/collectives/collective.hpp"
+#include "host/distributed/collectives/rank_groups.hpp"
 #include "host/hook/run_view.hpp"
 #include "host/metrics/metric_book.hpp"
 #include "host/model/model_runner.hpp"
@@ -62,7 +62,7 @@ class HookView final : public RunView {
     const FiniteCheck& finite_check;
     MetricBook& metrics;
     LoopRequests& requests;
-    Collective& collective;
+    RankGroups& ranks;
     TextSource* texts;  // null if the run generates no texts
   };
   HookView(Parts parts, const LrSchedulerProxy* scheduler, uint64_t total_steps)

@@ -32,7 +32,7 @@ void check_late_counts(const Recipe& recipe, const LossSet& losses) {
 void check_updates_in_backward(const Recipe& recipe,
                                const LoopPlan& plan,
                                const std::vector<HookProxy>& hooks,
-                               uint32_t world_size) {
+                               const RankRole& role) {
   const TrainRecipe& train = recipe.train;
   if (plan.microbatches_per_step > 1) {
     refuse_in_backward(formatted(
@@ -55,11 +55,11 @@ void check_updates_in_backward(const Recipe& recipe,
         "/train/precision is \"fp16_autocast\", whose loss scale skips updates; use "
         "\"bf16_autocast\"");
   }
-  if (world_size > 1) {
+  if (!role.is_alone()) {
     refuse_in_backward(
         formatted("the run has {} ranks, and only a single rank has whole gradients in the "
                   "backward; shard gradients by /parallel/stage 2 or 3 instead",
-                  world_size));
+                  role.num_ranks()));
   }
   if (recipe.parallel.offload || recipe.parallel.reshard_after_forward == true) {
     refuse_in_backward("/parallel shards parameters on a single rank; remove one of the keys");
@@ -101,11 +101,11 @@ LoopPlan plan_loop(const Recipe& recipe,
                    const LossSet& losses,
                    const std::vector<HookProxy>& hooks,
                    const LrSchedulerProxy* lr_scheduler,
-                   uint32_t world_size) {
+                   const RankRole& role) {
   check_writers(hooks);
-  check_ranks(hooks, world_size);
+  check_ranks(hooks, role.num_ranks());
   LoopPlan plan;
-  plan.microbatches_per_step = microbatches_per_step(recipe, world_size);
+  plan.microbatches_per_step = microbatches_per_step(recipe, role.samples().count);
   // A count taken before a hook changes the batch would be wrong. If a step has one microbatch, it
   // is counted after hooks.
   const bool batch_is_written = any_writes(hooks, TENON_EVENT_AFTER_DATA, TENON_TOUCH_BATCH);
@@ -115,7 +115,7 @@ LoopPlan plan_loop(const Recipe& recipe,
     check_late_counts(recipe, losses);
   }
   if (recipe.train.update_in_backward) {
-    check_updates_in_backward(recipe, plan, hooks, world_size);
+    check_updates_in_backward(recipe, plan, hooks, role);
   }
   plan.total_steps = total_steps(recipe.train, lr_scheduler);
   if (lr_scheduler != nullptr) {

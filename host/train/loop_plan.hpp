@@ -3,6 +3,7 @@
 // Settings of the loop, resolved from the recipe before anything is allocated.
 #pragma once
 
+#include "host/distributed/ranks/rank_role.hpp"
 #include "host/hook/hook_list.hpp"
 #include "host/plugin/lr_scheduler_proxy.hpp"
 #include "host/recipe/recipe.hpp"
@@ -27,6 +28,6 @@ LoopPlan plan_loop(const Recipe& recipe,
                    const LossSet& losses,
                    const std::vector<HookProxy>& hooks,
                    const LrSchedulerProxy* lr_scheduler,
-                   uint32_t world_size);
+                   const RankRole& role);
 
 }  // namespace tenon

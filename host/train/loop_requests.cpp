@@ -95,7 +95,7 @@ std::optional<LossSpike> LoopRequests::take_spike(const Decision& decision) {
     return std::nullopt;
   }
   const std::optional<LossSpike> mine = std::exchange(own_spike_, std::nullopt);
-  const auto all = collective_.gather_texts(
+  const auto all = ranks_.gather_texts(
       mine.has_value() ? formatted("{} {}", mine->first_bad_step, mine->why) : "",
       "reason to go back");
   std::optional<LossSpike> earliest;

@@ -8,7 +8,7 @@
 #pragma once
 
 #include "host/distributed/collectives/agreement.hpp"
-#include "host/distributed/collectives/collective.hpp"
+#include "host/distributed/collectives/group.hpp"
 #include "host/train/run_state/run_state.hpp"
 #include "host/train/state_fields.hpp"
 #include "host/train/stop_conditions.hpp"
@@ -37,15 +37,8 @@ class LoopRequests final : public WithStateFields<LoopRequests> {
     bool roll_back = false;
   };
   // All are borrowed.
-  LoopRequests(Collective& collective,
-               const RunState& state,
-               StopConditions& stop,
-               Possible possible)
-      : collective_(collective),
-        state_(state),
-        stop_(stop),
-        possible_(possible),
-        votes_(collective) {}
+  LoopRequests(Group& ranks, const RunState& state, StopConditions& stop, Possible possible)
+      : ranks_(ranks), state_(state), stop_(stop), possible_(possible), votes_(ranks) {}
 
   // Sets the function that is called when ranks have agreed, between steps, to evaluate.
   void on_evaluate(std::function<void()> evaluate) { evaluate_ = std::move(evaluate); }
@@ -105,7 +98,7 @@ class LoopRequests final : public WithStateFields<LoopRequests> {
   void put_spike(StateTree& tree, const std::string& at) const;
   void get_spike(const StateTree& tree, const std::string& at);
 
-  Collective& collective_;
+  Group& ranks_;
   const RunState& state_;
   StopConditions& stop_;
   Possible possible_;

@@ -138,8 +138,8 @@ void ParameterUpdate::share_has_grad() {
   } else {
     std::vector<uint8_t> has_grad = parts_.flow.has_grad();
     has_grad.push_back(parts_.finite_check.are_metrics_finite() ? 0 : 1);
-    const auto gathering =
-        parts_.collective.start_gather(std::as_bytes(std::span(has_grad)), "touched parameters");
+    const auto gathering = parts_.ranks.tokens().start_gather(std::as_bytes(std::span(has_grad)),
+                                                              "touched parameters");
     parts_.flow.finish_gradients();
     const std::span<const std::byte> all = gathering->wait();
     for (size_t i = 0; i < all.size(); ++i) {
@@ -167,7 +167,7 @@ void ParameterUpdate::report_unused() const {
       }
     }
   }
-  if (num_unused > 0 && parts_.collective.rank() == 0) {
+  if (num_unused > 0 && parts_.ranks.role().is_first()) {
     log_info(formatted("{} received no gradient in step 1 and will not be updated: {}{}",
                        counted(num_unused, "parameter"),
                        names,
@@ -207,7 +207,7 @@ void ParameterUpdate::apply(double factor) {
 void ParameterUpdate::check_replicas() {
   const int64_t every = parts_.check_replicas_every;
   if (every > 0 && parts_.state.step % static_cast<uint64_t>(every) == 0 && !is_alone()) {
-    parts_.flow.check_replicas(parts_.collective, parts_.mesh);
+    parts_.flow.check_replicas();
   }
 }
 

@@ -9,8 +9,7 @@
 // rank calls the same functions.
 #pragma once
 
-#include "host/distributed/collectives/collective.hpp"
-#include "host/distributed/ranks/mesh.hpp"
+#include "host/distributed/collectives/rank_groups.hpp"
 #include "host/embedding/table_set.hpp"
 #include "host/model/sharded_parameters.hpp"
 #include "host/optim/loss_scale.hpp"
@@ -43,8 +42,7 @@ class ParameterUpdate {
     ParameterAverages* averages = nullptr;  // null if no hook has averages
     TableSet* tables = nullptr;
     const LossScale* loss_scale = nullptr;
-    Collective& collective;
-    const Mesh& mesh;
+    RankGroups& ranks;
     FiniteCheck& finite_check;
     LoopEvents& events;
     HookView& view;
@@ -65,7 +63,7 @@ class ParameterUpdate {
            const std::function<void()>& on_final);
 
  private:
-  bool is_alone() const { return parts_.collective.world_size() == 1; }
+  bool is_alone() const { return parts_.ranks.role().is_alone(); }
   void update_group(size_t group);
   void finish_gradients(const at::Tensor& scale);
   void finish_table_gradients(const at::Tensor& scale);

@@ -62,7 +62,7 @@ std::pair<LossSpike, Error> RollBack::cause() const {
 
 // Returns the checkpoints on rank 0, newest first; nothing on other ranks.
 std::vector<std::string> RollBack::good_checkpoints(uint64_t first_bad_step) {
-  if (parts_.collective.rank() != 0) {
+  if (!parts_.ranks.role().is_first()) {
     return {};
   }
   try {
@@ -90,7 +90,7 @@ RollBack::Result RollBack::run() {
   }
   parts_.checkpoints.finish();
   ResumeCandidates saved(
-      checkpoints.storage(), parts_.collective, good_checkpoints(spike.first_bad_step));
+      checkpoints.storage(), parts_.ranks.all(), good_checkpoints(spike.first_bad_step));
   if (saved.is_empty()) {
     refuse(formatted("there is no checkpoint before step {}", spike.first_bad_step));
   }
@@ -98,7 +98,7 @@ RollBack::Result RollBack::run() {
   parts_.flow.resolve();
   Result result{.why = spike.why};
   try {
-    load_first_valid(saved, parts_.collective, [&](const StateTree& tree) {
+    load_first_valid(saved, parts_.ranks.all(), [&](const StateTree& tree) {
       result.is_same_window = is_in_window_of(tree, before);
       parts_.whole.roll_back(tree);
     });
@@ -116,7 +116,7 @@ RollBack::Result RollBack::run() {
   checkpoints.keeper().pin(saved.reader().checkpoint());
   pin_good();
   checkpoints.forget_saved(parts_.state);
-  if (parts_.collective.rank() == 0) {
+  if (parts_.ranks.role().is_first()) {
     log_warning(
         formatted("step {}: {}; rolling back to {}, after step {}, and skipping the data since ({} "
                   "of {} times)",

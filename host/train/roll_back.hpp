@@ -7,7 +7,7 @@
 // Threads: the train thread; every rank calls the same functions.
 #pragma once
 
-#include "host/distributed/collectives/collective.hpp"
+#include "host/distributed/collectives/rank_groups.hpp"
 #include "host/model/sharded_parameters.hpp"
 #include "host/train/checkpoint_driver.hpp"
 #include "host/train/finite_check.hpp"
@@ -29,7 +29,7 @@ class RollBack final : public WithStateFields<RollBack> {
   // All are borrowed.
   struct Parts {
     const RunState& state;
-    Collective& collective;
+    RankGroups& ranks;
     ShardedParameters& flow;
     const FiniteCheck& finite_check;
     CheckpointDriver& checkpoints;

@@ -30,7 +30,7 @@ void check_step(const CheckpointReader& reader, const StateTree& tree) {
 
 }  // namespace
 
-void load_first_valid(ResumeCandidates& saved, Collective& collective, const TakeState& take) {
+void load_first_valid(ResumeCandidates& saved, Group& ranks, const TakeState& take) {
   for (;;) {
     const StateTree& tree = saved.next();
     std::optional<Error> corrupt;
@@ -44,7 +44,7 @@ void load_first_valid(ResumeCandidates& saved, Collective& collective, const Tak
       }
       corrupt = with_address(*corrupt, saved.reader().address());
     }
-    if (!any_rank(collective, corrupt.has_value())) {
+    if (!any_rank(ranks, corrupt.has_value())) {
       return;
     }
     saved.reject(corrupt);
@@ -55,7 +55,7 @@ void load_first_valid(ResumeCandidates& saved, Collective& collective, const Tak
 void RunLoader::load_saved(const TakeState& take, const TakeState& take_position) {
   ResumeCandidates& saved = *parts_.saved;
   bool is_pretrained_due = true;
-  load_first_valid(saved, parts_.collective, [&](const StateTree& tree) {
+  load_first_valid(saved, parts_.ranks.all(), [&](const StateTree& tree) {
     if (is_pretrained_due && !saved.reader().index().metadata.excluded.is_empty()) {
       is_pretrained_due = false;
       load_pretrained(take_position);

@@ -7,7 +7,7 @@
 // Threads: the train thread; every rank calls the same functions.
 #pragma once
 
-#include "host/distributed/collectives/collective.hpp"
+#include "host/distributed/collectives/rank_groups.hpp"
 #include "host/embedding/table_set.hpp"
 #include "host/metrics/progress.hpp"
 #include "host/model/sharded_parameters.hpp"
@@ -49,7 +49,7 @@ using TakeState = std::function<void(const StateTree& tree)>;
 
 // Passes candidates to `take` until one is valid on all ranks.
 // Errors  those of ResumeCandidates::next; errors of `take`, except those of a single checkpoint
-void load_first_valid(ResumeCandidates& saved, Collective& collective, const TakeState& take);
+void load_first_valid(ResumeCandidates& saved, Group& ranks, const TakeState& take);
 
 class RunLoader {
  public:
@@ -69,7 +69,7 @@ class RunLoader {
     ComponentStates* components = nullptr;
     const Recipe& recipe;
     Progress& progress;
-    Collective& collective;
+    RankGroups& ranks;
     ExecBase exec = {};
   };
   explicit RunLoader(Parts parts) : parts_(parts) {}

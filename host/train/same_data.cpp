@@ -100,8 +100,8 @@ std::string window_text(const WindowMetadata& metadata) {
 
 }  // namespace
 
-void check_same_sources(std::span<DataSource* const> sources, Collective& collective) {
-  if (collective.world_size() == 1) {
+void check_same_sources(std::span<DataSource* const> sources, Group& ranks) {
+  if (ranks.size() == 1) {
     return;
   }
   for (DataSource* const source : sources) {
@@ -109,7 +109,7 @@ void check_same_sources(std::span<DataSource* const> sources, Collective& collec
     for (const std::string& fact : metadata_of(*source)) {
       mine += fact + "\n";
     }
-    const std::vector<std::string> all = collective.gather_texts(mine, "what a dataset has");
+    const std::vector<std::string> all = ranks.gather_texts(mine, "what a dataset has");
     const auto first = lines_of(all.front());
     for (size_t rank = 1; rank < all.size(); ++rank) {
       const auto other = lines_of(all[rank]);
@@ -174,16 +174,16 @@ class WindowSearch {
 }  // namespace
 
 NextWindow next_window_together(DataStream& data,
-                                Collective& collective,
+                                Group& ranks,
                                 const std::function<bool()>& gives_up) {
-  const uint32_t num_ranks = collective.world_size();
+  const uint32_t num_ranks = ranks.size();
   WindowSearch search(data, gives_up);
   std::vector<WindowMetadata> all(num_ranks);
   for (bool is_told = false;; is_told = true) {
     all[0] = search.metadata();
     if (num_ranks > 1) {
       const WindowMetadata mine = all[0];
-      const auto gathering = collective.start_gather(std::as_bytes(std::span(mine)), "windows");
+      const auto gathering = ranks.start_gather(std::as_bytes(std::span(mine)), "windows");
       const std::span<const std::byte> bytes = gathering->wait();
       std::memcpy(all.data(), bytes.data(), bytes.size());
     }
@@ -192,7 +192,7 @@ NextWindow next_window_together(DataStream& data,
           all, [answer](const WindowMetadata& metadata) { return metadata[kAnswer] == answer; }));
     };
     if (num_with(kNone) > 0) {
-      if (num_with(kHas) > 0 && collective.rank() == 0 && !data.has_reached_limit()) {
+      if (num_with(kHas) > 0 && ranks.rank() == 0 && !data.has_reached_limit()) {
         log_warning(
             formatted("{}: the epoch ends for all ranks where one has no more windows; {} of {} "
                       "ranks had another one, which is skipped",
@@ -216,7 +216,7 @@ NextWindow next_window_together(DataStream& data,
     for (const WindowMetadata& metadata : all) {
       pause = metadata[kAnswer] == kNotYet ? std::min(pause, metadata[kAskAgain]) : pause;
     }
-    if (!is_told && collective.rank() == 0) {
+    if (!is_told && ranks.rank() == 0) {
       log_info("waiting for the next window of " + data.source().name());
     }
     search.pause(std::chrono::milliseconds(pause));

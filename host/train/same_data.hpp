@@ -8,7 +8,7 @@
 
 #include "host/data/data_source.hpp"
 #include "host/data/data_stream.hpp"
-#include "host/distributed/collectives/collective.hpp"
+#include "host/distributed/collectives/group.hpp"
 
 #include <functional>
 #include <span>
@@ -18,7 +18,7 @@ namespace tenon {
 // Compares the metadata of each source before it is read: style, number of samples or shards,
 // fields, sources of a mix. Does nothing with one rank.
 // Errors  data.differs; errors of `size`
-void check_same_sources(std::span<DataSource* const> sources, Collective& collective);
+void check_same_sources(std::span<DataSource* const> sources, Group& ranks);
 
 enum class NextWindow {
   kOpen,     // on all ranks
@@ -31,7 +31,7 @@ enum class NextWindow {
 // epoch ends.
 // Errors  data.differs if the windows differ; errors of next_window()
 NextWindow next_window_together(DataStream& data,
-                                Collective& collective,
+                                Group& ranks,
                                 const std::function<bool()>& gives_up = {});
 
 }  // namespace tenon

@@ -92,13 +92,13 @@ void StepLog::log(size_t num_roll_backs) {
   parts_.finite_check.sync_loss_scale(parts_.metrics);
   const auto now = Clock::now();
   ProgressState progress = record_speed(now);
-  parts_.metrics.share(parts_.collective);
+  parts_.metrics.share(parts_.ranks.tokens());
   const bool has_loss = std::exchange(has_loss_, false);
   if (has_loss) {
     record_total_loss();
   }
   const CallPlace place{parts_.state.step, 0, true};
-  for (const auto& [name, value] : parts_.metric_set.close_record(parts_.collective, place)) {
+  for (const auto& [name, value] : parts_.metric_set.close_record(parts_.ranks.tokens(), place)) {
     parts_.metrics.set(name, value);
   }
   progress.non_finite_steps = parts_.finite_check.guard().count().steps;
@@ -149,7 +149,7 @@ void StepLog::record_flops(double seconds, ProgressState& progress) {
   if (parts_.flops == nullptr) {
     return;
   }
-  const FlopReport report = parts_.flops->report(parts_.collective, seconds);
+  const FlopReport report = parts_.flops->report(parts_.ranks.all(), seconds);
   for (const FormulaFlops& formula : report.formulas) {
     if (!formula.why_not.empty()) {
       continue;
@@ -198,7 +198,7 @@ void StepLog::record_mix() {
   const DataSource& source = parts_.train_data.source();
   std::vector<int64_t> samples = parts_.train_data.part_samples();
   if (!samples.empty() && source.info().style == DatasetStyle::kStream) {
-    parts_.collective.all_reduce(std::span(samples), Reduce::kSum, "samples of a mix");
+    parts_.ranks.tokens().all_reduce(std::span(samples), Reduce::kSum, "samples of a mix");
   }
   for (size_t i = 0; i < samples.size(); ++i) {
     const MixPartInfo& part = source.parts()[i];
@@ -226,7 +226,7 @@ void StepLog::record_tables() {
                     table.counts.refused,
                     table.counts.evicted});
   }
-  parts_.collective.all_reduce(std::span(numbers), Reduce::kSum, "metrics of tables");
+  parts_.ranks.tokens().all_reduce(std::span(numbers), Reduce::kSum, "metrics of tables");
   constexpr const char* kNames[] = {"rows", "bytes", "inserted", "refused", "evicted"};
   constexpr size_t kNumSizes = 2;
   std::array<int64_t, std::size(kNames)> all{};

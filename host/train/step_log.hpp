@@ -8,6 +8,7 @@
 
 #include "host/data/data_stream.hpp"
 #include "host/device/gpu.hpp"
+#include "host/distributed/collectives/rank_groups.hpp"
 #include "host/embedding/table_set.hpp"
 #include "host/metrics/metric_book.hpp"
 #include "host/metrics/progress.hpp"
@@ -36,7 +37,7 @@ class StepLog final : public WithStateFields<StepLog> {
     const TrainRecipe& train;
     const RunState& state;
     const StopConditions& stop;
-    Collective& collective;
+    RankGroups& ranks;
     DataStream& train_data;
     const LossSet& losses;
     MetricSet& metric_set;

@@ -15,9 +15,9 @@ namespace tenon {
 
 StopConditions::StopConditions(const TrainRecipe& train,
                                const RunState& state,
-                               Collective& collective,
+                               Group& ranks,
                                const SignalWatch* signals)
-    : train_(train), state_(state), collective_(collective), signals_(signals) {}
+    : train_(train), state_(state), ranks_(ranks), signals_(signals) {}
 
 void StopConditions::end(ExitCode code, std::string reason) {
   if (!is_over_) {
@@ -61,7 +61,7 @@ void StopConditions::check_run_length() {
 void StopConditions::end_if_complete(bool has_same_end, std::optional<uint64_t> finished_step) {
   check_run_length();
   // Earlier releases saved the reason of a hook only.
-  const std::string ended = first_text(collective_, saved_end_.value_or(stop_reason_));
+  const std::string ended = first_text(ranks_, saved_end_.value_or(stop_reason_));
   if (has_same_end && !ended.empty()) {
     is_over_by_hook_ = !is_over_;
     end(ExitCode::kDone, ended);
@@ -76,7 +76,7 @@ void StopConditions::end_if_complete(bool has_same_end, std::optional<uint64_t> 
         formatted("exit_at_step {}; raise or remove train.exit_at_step to train on",
                   *train_.exit_at_step));
   }
-  if (!is_over_ && any_rank(collective_, is_time_up())) {
+  if (!is_over_ && any_rank(ranks_, is_time_up())) {
     end_in_time();
   }
   complete_ = !is_over_                      ? Complete::kNo
@@ -118,9 +118,9 @@ std::string StopConditions::own_interruption() const {
 }
 
 void StopConditions::end_on_early_signal() {
-  if (!is_over_ && any_rank(collective_, signal_received() != 0)) {
+  if (!is_over_ && any_rank(ranks_, signal_received() != 0)) {
     is_interrupted_run_ = true;
-    end(ExitCode::kStopped, first_text(collective_, own_interruption()));
+    end(ExitCode::kStopped, first_text(ranks_, own_interruption()));
   }
 }
 
@@ -132,22 +132,21 @@ void StopConditions::vote(Agreement& agreement) const {
 
 void StopConditions::act_on(const Decision& decision) {
   if (decision.has(Vote::kStop)) {
-    const std::string reason = first_text(collective_, stop_reason_);
+    const std::string reason = first_text(ranks_, stop_reason_);
     is_over_by_hook_ = is_over_by_hook_ || !is_over_;
     end(ExitCode::kDone, reason.empty() ? "a hook asked to stop" : reason);
   }
   // A single rank needs no vote: a signal during the step ends the run at the end of the step.
-  if (decision.has(Vote::kInterrupted) ||
-      (collective_.world_size() == 1 && signal_received() != 0)) {
+  if (decision.has(Vote::kInterrupted) || (ranks_.size() == 1 && signal_received() != 0)) {
     is_interrupted_run_ = true;
-    end(ExitCode::kStopped, first_text(collective_, own_interruption()));
+    end(ExitCode::kStopped, first_text(ranks_, own_interruption()));
   }
 }
 
 // Clocks differ between ranks. If time was up on any rank's clock before the step's forward, it is
 // up for all ranks. A single rank reads its clock again.
 void StopConditions::check_clock(const Decision& decision) {
-  const bool is_late = collective_.world_size() == 1 && is_time_up();
+  const bool is_late = ranks_.size() == 1 && is_time_up();
   if (decision.has(Vote::kTimeIsUp) || is_late) {
     end_in_time();
   }
@@ -161,9 +160,9 @@ void StopConditions::end_in_time() {
 }
 
 void StopConditions::end_waiting() {
-  if (any_rank(collective_, is_interrupted())) {
+  if (any_rank(ranks_, is_interrupted())) {
     is_interrupted_run_ = true;
-    end(ExitCode::kStopped, first_text(collective_, own_interruption()));
+    end(ExitCode::kStopped, first_text(ranks_, own_interruption()));
   } else {
     end_in_time();
   }
@@ -180,7 +179,7 @@ void StopConditions::end_without_new_window(const std::string& last) {
 }
 
 bool StopConditions::cuts_evaluation() {
-  if (!any_rank(collective_, is_interrupted())) {
+  if (!any_rank(ranks_, is_interrupted())) {
     return false;
   }
   cut_evaluation();
@@ -190,7 +189,7 @@ bool StopConditions::cuts_evaluation() {
 // An evaluation may take longer than the sender of a signal waits. An interrupted evaluation is
 // incomplete, so even a run that had reached its end counts as stopped early.
 void StopConditions::cut_evaluation() {
-  std::string reason = first_text(collective_, own_interruption());
+  std::string reason = first_text(ranks_, own_interruption());
   is_interrupted_run_ = true;
   if (!is_over_ || code_ == ExitCode::kDone) {
     is_over_ = true;

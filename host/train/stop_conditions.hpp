@@ -7,7 +7,7 @@
 #pragma once
 
 #include "host/distributed/collectives/agreement.hpp"
-#include "host/distributed/collectives/collective.hpp"
+#include "host/distributed/collectives/group.hpp"
 #include "host/error/exit_code.hpp"
 #include "host/recipe/recipe.hpp"
 #include "host/train/run_state/run_state.hpp"
@@ -27,7 +27,7 @@ class StopConditions final : public WithStateFields<StopConditions> {
   // All are borrowed; `signals` may be null.
   StopConditions(const TrainRecipe& train,
                  const RunState& state,
-                 Collective& collective,
+                 Group& ranks,
                  const SignalWatch* signals);
 
   bool is_over() const { return is_over_; }
@@ -120,7 +120,7 @@ class StopConditions final : public WithStateFields<StopConditions> {
 
   const TrainRecipe& train_;
   const RunState& state_;
-  Collective& collective_;
+  Group& ranks_;
   const SignalWatch* signals_;
 
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();

@@ -269,7 +269,7 @@ at::Tensor TrainStep::late_scale(const std::vector<Microbatch>& microbatches) {
   at::Tensor total = own_total(microbatches, 0);
   if (!is_alone()) {
     double value = total.item<double>();
-    parts_.update.collective.all_reduce(std::span(&value, 1), Reduce::kSum, "counts of losses");
+    parts_.update.ranks.tokens().all_reduce(std::span(&value, 1), Reduce::kSum, "counts of losses");
     total = at::scalar_tensor(value, at::kDouble);
   }
   return seed_of(parts_.losses.weight(0), total);
@@ -286,7 +286,7 @@ std::optional<double> TrainStep::loss_of_all_ranks(const std::vector<Microbatch>
     }
   }
   if (!is_alone()) {
-    parts_.update.collective.all_reduce(totals, Reduce::kSum, "loss of a step");
+    parts_.update.ranks.tokens().all_reduce(totals, Reduce::kSum, "loss of a step");
   }
   double loss = 0;
   for (size_t l = 0; l < num_losses; ++l) {

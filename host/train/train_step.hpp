@@ -56,7 +56,7 @@ class TrainStep {
     std::vector<at::Tensor> counts;  // by loss, [] f64; empty unless losses are counted ahead
   };
 
-  bool is_alone() const { return parts_.update.collective.world_size() == 1; }
+  bool is_alone() const { return parts_.update.ranks.role().is_alone(); }
   CallPlace place(size_t microbatch) const;
   at::Tensor own_total(const std::vector<Microbatch>& microbatches, size_t loss) const;
   void count(std::vector<Microbatch>& microbatches);

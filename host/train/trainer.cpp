@@ -32,14 +32,14 @@ constexpr uint64_t kNoStep = std::numeric_limits<uint64_t>::max();
 
 Trainer::Trainer(TrainerParts parts, std::vector<HookProxy> hooks)
     : parts_(std::move(parts)),
-      stop_(parts_.recipe.train, place_.run, parts_.collective, parts_.signals),
-      requests_(parts_.collective, place_.run, stop_, possible_requests(parts_)),
+      stop_(parts_.recipe.train, place_.run, parts_.ranks.all(), parts_.signals),
+      requests_(parts_.ranks.all(), place_.run, stop_, possible_requests(parts_)),
       finite_check_(finite_check_parts(parts_, place_.run, hooks), parts_.recipe.train.non_finite),
       view_(view_parts(parts_, place_.run, finite_check_, requests_),
             parts_.lr_scheduler,
             parts_.plan.total_steps),
       events_(std::move(hooks),
-              parts_.collective.rank(),
+              parts_.ranks.role().rank(),
               view_,
               parts_.parameters,
               parts_.flow,
@@ -53,7 +53,7 @@ Trainer::Trainer(TrainerParts parts, std::vector<HookProxy> hooks)
       checkpoints_(
           checkpoint_parts(parts_, place_.run, whole_, events_, requests_, stop_, evaluator_)),
       roll_back_({.state = place_.run,
-                  .collective = parts_.collective,
+                  .ranks = parts_.ranks,
                   .flow = parts_.flow,
                   .finite_check = finite_check_,
                   .checkpoints = checkpoints_,
@@ -569,7 +569,7 @@ void Trainer::report_end(bool has_failed, Outcome& outcome) {
     events_.close_spans();
     parts_.profile->finish_run(state().step);
   }
-  if (has_failed && parts_.collective.world_size() == 1) {  // a save under way may still be valid
+  if (has_failed && parts_.ranks.role().is_alone()) {  // a save under way may still be valid
     checkpoints_.finish_all();
   }
   if (parts_.reads_at_end && !has_failed && evaluator_.restore_best()) {

@@ -5,9 +5,7 @@
 
 #include "host/data/data_stream.hpp"
 #include "host/device/gpu.hpp"
-#include "host/distributed/collectives/collective.hpp"
-#include "host/distributed/collectives/group.hpp"
-#include "host/distributed/ranks/mesh.hpp"
+#include "host/distributed/collectives/rank_groups.hpp"
 #include "host/embedding/table_set.hpp"
 #include "host/metrics/metric_book.hpp"
 #include "host/metrics/progress.hpp"
@@ -91,9 +89,7 @@ struct TrainerParts {
   MetricBook& metrics;
   SinkList& sinks;
   Progress& progress;
-  Collective& collective;
-  const Mesh& mesh;
-  Group* norms = nullptr;  // all ranks, on the GPU; null on the CPU or with one rank
+  RankGroups& ranks;
   const SignalWatch* signals = nullptr;
   PublishedState& published;
   StepProfile* profile = nullptr;

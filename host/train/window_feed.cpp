@@ -96,7 +96,7 @@ void WindowFeed::begin_epoch(uint64_t epoch) {
 }
 
 NextWindow WindowFeed::open(DataStream& data) {
-  return next_window_together(data, parts_.collective, parts_.gives_up);
+  return next_window_together(data, parts_.ranks.all(), parts_.gives_up);
 }
 
 NextWindow WindowFeed::open_next() {
@@ -110,7 +110,7 @@ NextWindow WindowFeed::open_next() {
       break;
     }
     next = open(*paired);
-    if (next == NextWindow::kEnd && parts_.collective.rank() == 0) {
+    if (next == NextWindow::kEnd && parts_.ranks.role().is_first()) {
       log_warning("the epoch ends before window " + parts_.data.window_label() +
                   ", which is skipped: " + paired->source().name() +
                   " has no window to evaluate on beside it");
@@ -132,10 +132,10 @@ void WindowFeed::report_end_of_window() {
   DataStream& data = parts_.data;
   int64_t num_dropped = data.loader().num_dropped();
   if (takes_turns()) {
-    parts_.collective.all_reduce(std::span(&num_dropped, 1), Reduce::kSum, "end of a window");
+    parts_.ranks.samples().all_reduce(std::span(&num_dropped, 1), Reduce::kSum, "end of a window");
   }
   count_.dropped += num_dropped;
-  if (num_dropped > 0 && parts_.collective.rank() == 0) {
+  if (num_dropped > 0 && parts_.ranks.role().is_first()) {
     log_info(
         formatted("dropped {} samples at the end of {}",
                   num_dropped,
@@ -148,14 +148,14 @@ void WindowFeed::report_empty_window() {
     return;
   }
   ++count_.empty;
-  if (parts_.collective.rank() == 0) {
+  if (parts_.ranks.role().is_first()) {
     log_info("window " + parts_.data.window_label() + " is empty");
   }
 }
 
 void WindowFeed::report_packing() {
   const PackedSource* const packed = parts_.data.source().packed();
-  if (packed == nullptr || parts_.collective.rank() != 0) {
+  if (packed == nullptr || !parts_.ranks.role().is_first()) {
     return;
   }
   const PackCounts counts = parts_.data.pack_counts_of_epoch();
@@ -185,7 +185,7 @@ std::optional<PackedRows> WindowFeed::packed_rows() const {
 void WindowFeed::report_end_of_epoch() {
   report_packing();
   const std::vector<std::string> unmatched = parts_.data.excluded().unmatched();
-  if (!unmatched.empty() && !has_reported_skip_list_ && parts_.collective.rank() == 0) {
+  if (!unmatched.empty() && !has_reported_skip_list_ && parts_.ranks.role().is_first()) {
     log_warning("/data/skip_windows: no window of the epoch has the label or id " +
                 joined(unmatched));
   }
@@ -232,20 +232,20 @@ bool WindowFeed::takes_turns() const {
 // True if this rank reads the shard, and has another batch of it.
 bool WindowFeed::has_turn(uint32_t shard) const {
   const WaitTimer timer(parts_.on_wait);
-  return shard % parts_.collective.world_size() == parts_.collective.rank() &&
+  return shard % parts_.ranks.samples().size() == parts_.ranks.samples().rank() &&
          parts_.data.loader().next_shard() == shard;
 }
 
 bool WindowFeed::start_reading() {
   if (!takes_turns()) {
-    return any_rank(parts_.collective, has_next_batch());
+    return any_rank(parts_.ranks.samples(), has_next_batch());
   }
   // Each rank knows the state of its own shards: 2 * batches + 1, plus 1 if the shard has ended.
   std::vector<int64_t> states(parts_.data.source().info().num_shards, 0);
   for (const ShardPosition& shard : parts_.data.loader().position().shards) {
     states[shard.shard] = 2 * shard.num_batches + 1 + (shard.has_ended ? 1 : 0);
   }
-  parts_.collective.all_reduce(states, Reduce::kMax, "shards of a window");
+  parts_.ranks.samples().all_reduce(states, Reduce::kMax, "shards of a window");
   std::vector<ShardTurns::Shard> shards;
   shards.reserve(states.size());
   for (const int64_t state : states) {
@@ -258,7 +258,7 @@ bool WindowFeed::start_reading() {
 
 // Looks for this rank's turn among the next ones. Returns true if this rank has a batch for it.
 bool WindowFeed::ask() {
-  asked_ = turns_->next_of_each_rank(parts_.collective.world_size());
+  asked_ = turns_->next_of_each_rank(parts_.ranks.samples().size());
   return std::ranges::any_of(asked_, [this](uint32_t shard) { return has_turn(shard); });
 }
 
@@ -266,7 +266,7 @@ bool WindowFeed::ask() {
 bool WindowFeed::resolve_turns() {
   while (agreed_.empty() && !turns_->has_ended()) {
     const bool has_batch = ask();
-    Agreement agreement(parts_.collective);
+    Agreement agreement(parts_.ranks.all());
     if (has_batch) {
       agreement.vote(Vote::kMoreData);
     }
@@ -278,10 +278,11 @@ bool WindowFeed::resolve_turns() {
 }
 
 void WindowFeed::pass_asked(Agreement& votes) {
+  const std::vector<uint32_t> readers = parts_.ranks.role().ranks_of(RankSet::kSamples);
   std::vector<int64_t> answers;
   for (const uint32_t shard : asked_) {
-    answers.push_back(votes.has_voted(shard % parts_.collective.world_size(), Vote::kMoreData) ? 1
-                                                                                               : 0);
+    const bool has_batch = votes.has_voted(readers[shard % readers.size()], Vote::kMoreData);
+    answers.push_back(has_batch ? 1 : 0);
     if (answers.back() != 0) {
       agreed_.push_back(shard);
     }
@@ -306,14 +307,14 @@ bool WindowFeed::hear(Agreement& votes) {
 // Takes the batches of as many turns as a step has microbatches over all ranks. A rank with fewer
 // turns than others adds empty batches, since microbatches have collectives.
 std::vector<Batch> WindowFeed::take_turns() {
-  const uint32_t num_ranks = parts_.collective.world_size();
+  const uint32_t num_ranks = parts_.ranks.samples().size();
   const auto most = static_cast<size_t>(parts_.microbatches_per_step) * num_ranks;
   std::vector<Batch> batches;
   std::vector<size_t> num_of_rank(num_ranks, 0);
   std::vector<uint32_t> taken = std::exchange(agreed_, {});
   for (const uint32_t shard : taken) {
     ++num_of_rank[shard % num_ranks];
-    if (shard % num_ranks == parts_.collective.rank()) {
+    if (shard % num_ranks == parts_.ranks.samples().rank()) {
       batches.push_back(*next_batch());
     }
   }
@@ -326,7 +327,7 @@ std::vector<Batch> WindowFeed::take_turns() {
         batches.push_back(*next_batch());
       }
     }
-    parts_.collective.all_reduce(has_batch, Reduce::kMax, "turns at shards");
+    parts_.ranks.samples().all_reduce(has_batch, Reduce::kMax, "turns at shards");
     for (size_t i = 0; i < turns.size(); ++i) {
       num_of_rank[turns[i] % num_ranks] += static_cast<size_t>(has_batch[i]);
       count += static_cast<size_t>(has_batch[i]);

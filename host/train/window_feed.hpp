@@ -10,6 +10,7 @@
 #include "host/data/data_stream.hpp"
 #include "host/data/shard_turns.hpp"
 #include "host/distributed/collectives/agreement.hpp"
+#include "host/distributed/collectives/rank_groups.hpp"
 #include "host/train/microbatch.hpp"
 #include "host/train/run_state/outcome.hpp"
 #include "host/train/same_data.hpp"
@@ -30,7 +31,7 @@ class WindowFeed final : public WithStateFields<WindowFeed> {
   struct Parts {
     DataStream& data;
     std::vector<DataStream*> paired;  // evaluation sets with windows paired with training windows
-    Collective& collective;
+    RankGroups& ranks;
     // Called after each wait for data, with its duration.
     std::function<void(std::chrono::steady_clock::duration)> on_wait;
     std::function<bool()> gives_up;  // true if ranks should stop waiting for a window
@@ -94,7 +95,7 @@ class WindowFeed final : public WithStateFields<WindowFeed> {
 
  private:
   void report_packing();
-  bool is_alone() const { return parts_.collective.world_size() == 1; }
+  bool is_alone() const { return parts_.ranks.samples().is_alone(); }
   bool has_next_batch();
   // True if ranks take turns at the shards of a stream.
   bool takes_turns() const;

@@ -75,13 +75,13 @@ pub const TENON_DATASET_ID: &CStr = text(b"tenon.dataset/1\0");
 // Dimensions of the mesh of ranks. The number of data-parallel ranks is replicate x shard.
 pub const TENON_MESH_REPLICATE: u32 = 0;
 pub const TENON_MESH_SHARD: u32 = 1;
-/// Reserved: ignored by this host; size 1
+/// always of size 1 in this host
 pub const TENON_MESH_TENSOR: u32 = 2;
-/// Reserved: ignored by this host; size 1
+/// always of size 1 in this host
 pub const TENON_MESH_CONTEXT: u32 = 3;
-/// Reserved: ignored by this host; size 1
+/// always of size 1 in this host
 pub const TENON_MESH_PIPELINE: u32 = 4;
-/// Reserved: ignored by this host; size 1
+/// always of size 1 in this host
 pub const TENON_MESH_EXPERT: u32 = 5;
 /// capacity, including two spare dimensions
 pub const TENON_MESH_DIMS: u32 = 8;

@@ -125,7 +125,7 @@ TEST_CASE("a recompute adds a forward to the hardware's operations", "[parity]")
   const nlohmann::json& one = golden().at("cases").at("llama");
   const auto lengths = golden().at("lengths").get<std::vector<int64_t>>();
   Counted counted(one);
-  SingleRank alone;
+  LocalGroup alone;
   std::vector<bool> recomputed(counted.graph.blocks.size(), true);
   FlopMeter meter(counted.flops(), recomputed, {.flops = 1e6});
   meter.add(packed_batch(lengths));
@@ -168,7 +168,7 @@ TEST_CASE("a formula that does not fit a model says why", "[parity]") {
                               .axes = {{.name = "B"}, {.name = "", .size = 3}}}});
   batch.fields = {at::zeros({7, 3})};
   meter.add(batch);
-  SingleRank alone;
+  LocalGroup alone;
   const FlopReport report = meter.report(alone, 1.0);
   for (size_t i = 0; i < 3; ++i) {
     CHECK(report.formulas[i].why_not == "no input of the model has an axis T");

@@ -4,17 +4,21 @@
 // what is done with them. Works are finished where they are waited for.
 #pragma once
 
-#include "host/distributed/collectives/collective.hpp"
-#include "host/distributed/collectives/group.hpp"
+#include "host/distributed/collectives/rank_groups.hpp"
+#include "host/distributed/collectives/world.hpp"
+#include "host/distributed/ranks/rank_role.hpp"
 
 #include <ATen/Functions.h>
 
+#include <algorithm>
 #include <condition_variable>
 #include <cstddef>
 #include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <numeric>
+#include <span>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -65,58 +69,38 @@ class MeetingPoint {
   std::map<uint64_t, uint32_t> taken_;
 };
 
-class ThreadCollective final : public Collective {
- public:
-  using Bytes = std::vector<std::byte>;
-  using Point = MeetingPoint<Bytes>;
-
-  ThreadCollective(Point& point, uint32_t rank, uint32_t size)
-      : point_(point), rank_(rank), size_(size) {}
-
-  uint32_t rank() const override { return rank_; }
-  uint32_t world_size() const override { return size_; }
-
-  std::unique_ptr<Gathering> start_gather(std::span<const std::byte> mine,
-                                          std::string_view) override {
-    const uint64_t number = ++num_calls_;
-    point_.put(number, rank_, Bytes(mine.begin(), mine.end()));
-    return std::make_unique<UnderWay>(point_, number);
-  }
-
- private:
-  class UnderWay final : public Gathering {
-   public:
-    UnderWay(Point& point, uint64_t number) : point_(point), number_(number) {}
-    std::span<const std::byte> wait() override {
-      if (all_.empty()) {
-        for (const Bytes& bytes : point_.take_all(number_)) {
-          all_.insert(all_.end(), bytes.begin(), bytes.end());
-        }
-      }
-      return all_;
-    }
-
-   private:
-    Point& point_;
-    uint64_t number_;
-    Bytes all_;
-  };
-
-  Point& point_;
-  uint32_t rank_;
-  uint32_t size_;
-  uint64_t num_calls_ = 0;
-};
-
 class ThreadGroup final : public Group {
  public:
-  using Point = MeetingPoint<at::Tensor>;
+  using Bytes = std::vector<std::byte>;
+  // Where the ranks of a group meet. A tensor that one rank sends to another is put down under the
+  // numbers of both.
+  struct Point {
+    explicit Point(uint32_t size) : tensors(size), bytes(size) {}
+    MeetingPoint<at::Tensor> tensors;
+    MeetingPoint<Bytes> bytes;
+    std::mutex mutex;
+    std::map<std::pair<uint32_t, uint32_t>, MeetingPoint<at::Tensor>> pairs;
+
+    MeetingPoint<at::Tensor>& pair(uint32_t from, uint32_t to) {
+      const std::lock_guard lock(mutex);
+      return pairs.try_emplace({from, to}, 1).first->second;
+    }
+  };
 
   ThreadGroup(Point& point, uint32_t rank, uint32_t size)
       : point_(point), rank_(rank), size_(size) {}
 
+  using Group::all_reduce;
+
   uint32_t rank() const override { return rank_; }
   uint32_t size() const override { return size_; }
+
+  std::unique_ptr<Gathering> start_gather(std::span<const std::byte> mine,
+                                          std::string_view) override {
+    const uint64_t number = ++num_gathers_;
+    point_.bytes.put(number, rank_, Bytes(mine.begin(), mine.end()));
+    return std::make_unique<Gathered>(point_.bytes, number);
+  }
 
   std::unique_ptr<Work> all_reduce(at::Tensor& whole, std::string_view what) override {
     return begin(what, whole, [whole](const std::vector<at::Tensor>& all) {
@@ -183,19 +167,58 @@ class ThreadGroup final : public Group {
     });
   }
 
+  std::unique_ptr<Work> send(const at::Tensor& whole, uint32_t to, std::string_view what) override {
+    calls_.emplace_back(what);
+    point_.pair(rank_, to).put(++num_of_pair_[{rank_, to}], 0, whole.detach().clone());
+    return std::make_unique<UnderWay>(nullptr, 0, nullptr);
+  }
+
+  std::unique_ptr<Work> receive(at::Tensor& whole, uint32_t from, std::string_view what) override {
+    calls_.emplace_back(what);
+    return std::make_unique<UnderWay>(
+        &point_.pair(from, rank_),
+        ++num_of_pair_[{from, rank_}],
+        [whole](const std::vector<at::Tensor>& one) { whole.variable_data().copy_(one.front()); });
+  }
+
   // What has been moved so far, in order.
   const std::vector<std::string>& calls() const { return calls_; }
 
  private:
-  class UnderWay final : public Work {
+  class Gathered final : public Gathering {
    public:
-    UnderWay(Point& point, uint64_t number, std::function<void(const std::vector<at::Tensor>&)> end)
-        : point_(point), number_(number), end_(std::move(end)) {}
-    bool is_done() override { return false; }
-    void wait() override { end_(point_.take_all(number_)); }
+    Gathered(MeetingPoint<Bytes>& point, uint64_t number) : point_(point), number_(number) {}
+    std::span<const std::byte> wait() override {
+      if (all_.empty()) {
+        for (const Bytes& bytes : point_.take_all(number_)) {
+          all_.insert(all_.end(), bytes.begin(), bytes.end());
+        }
+      }
+      return all_;
+    }
 
    private:
-    Point& point_;
+    MeetingPoint<Bytes>& point_;
+    uint64_t number_;
+    Bytes all_;
+  };
+
+  class UnderWay final : public Work {
+   public:
+    // `point` is null if there is nothing to wait for.
+    UnderWay(MeetingPoint<at::Tensor>* point,
+             uint64_t number,
+             std::function<void(const std::vector<at::Tensor>&)> end)
+        : point_(point), number_(number), end_(std::move(end)) {}
+    bool is_done() override { return false; }
+    void wait() override {
+      if (point_ != nullptr) {
+        end_(point_->take_all(number_));
+      }
+    }
+
+   private:
+    MeetingPoint<at::Tensor>* point_;
     uint64_t number_;
     std::function<void(const std::vector<at::Tensor>&)> end_;
   };
@@ -204,30 +227,95 @@ class ThreadGroup final : public Group {
                               const at::Tensor& mine,
                               std::function<void(const std::vector<at::Tensor>&)> end) {
     calls_.emplace_back(what);
-    const uint64_t number = calls_.size();
-    point_.put(number, rank_, mine.detach().clone());
-    return std::make_unique<UnderWay>(point_, number, std::move(end));
+    const uint64_t number = ++num_begun_;
+    point_.tensors.put(number, rank_, mine.detach().clone());
+    return std::make_unique<UnderWay>(&point_.tensors, number, std::move(end));
   }
 
   Point& point_;
   uint32_t rank_;
   uint32_t size_;
+  uint64_t num_gathers_ = 0;
+  uint64_t num_begun_ = 0;
+  std::map<std::pair<uint32_t, uint32_t>, uint64_t> num_of_pair_;
   std::vector<std::string> calls_;
 };
 
-// Calls `body` on `size` threads, each a rank.
-inline void run_ranks(
-    uint32_t size, const std::function<void(ThreadCollective& control, ThreadGroup& group)>& body) {
-  ThreadCollective::Point control_point(size);
-  ThreadGroup::Point group_point(size);
+// The points of all groups of a world, by name and members.
+class ThreadPoints {
+ public:
+  ThreadGroup::Point& of(std::string_view name, std::span<const uint32_t> ranks) {
+    const std::lock_guard lock(mutex_);
+    auto& made = points_[{std::string(name), std::vector<uint32_t>(ranks.begin(), ranks.end())}];
+    if (made == nullptr) {
+      made = std::make_unique<ThreadGroup::Point>(static_cast<uint32_t>(ranks.size()));
+    }
+    return *made;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::pair<std::string, std::vector<uint32_t>>, std::unique_ptr<ThreadGroup::Point>>
+      points_;
+};
+
+// A world whose ranks are threads. It has no store, and cannot fail.
+class ThreadWorld final : public World {
+ public:
+  ThreadWorld(ThreadPoints& points, uint32_t rank, uint32_t size)
+      : points_(points), rank_(rank), size_(size), control_(make_control()) {}
+
+  uint32_t rank() const override { return rank_; }
+  uint32_t size() const override { return size_; }
+  Group& control() override { return *control_; }
+  uint32_t restart() const override { return 0; }
+  std::unique_ptr<Group> make_group(std::span<const uint32_t> ranks,
+                                    std::string_view name,
+                                    c10::Device) override {
+    const auto place = std::ranges::find(ranks, rank_) - ranks.begin();
+    return std::make_unique<ThreadGroup>(
+        points_.of(name, ranks), static_cast<uint32_t>(place), static_cast<uint32_t>(ranks.size()));
+  }
+  std::unique_ptr<Store> open_store() override { return nullptr; }
+  std::unique_ptr<Store> open_earlier_store(uint32_t) override { return nullptr; }
+  void reconnect() override { control_ = make_control(); }
+  void end_start() override {}
+  void abort(const std::string&) override {}
+  Traffic traffic() const override { return {}; }
+  std::vector<CollectiveRecord> last_collectives() const override { return {}; }
+  void leave() override {}
+
+ private:
+  std::unique_ptr<Group> make_control() {
+    std::vector<uint32_t> all(size_);
+    std::iota(all.begin(), all.end(), 0U);
+    return make_group(all, "control", c10::kCPU);
+  }
+
+  ThreadPoints& points_;
+  uint32_t rank_;
+  uint32_t size_;
+  std::unique_ptr<Group> control_;
+};
+
+// Calls `body` on a thread for each rank of a mesh, with all groups connected.
+inline void run_ranks(const MeshDegrees& degrees,
+                      uint32_t size,
+                      const std::function<void(RankGroups& ranks)>& body) {
+  ThreadPoints points;
   std::vector<std::jthread> threads;
   for (uint32_t rank = 0; rank < size; ++rank) {
     threads.emplace_back([&, rank] {
-      ThreadCollective control(control_point, rank, size);
-      ThreadGroup group(group_point, rank, size);
-      body(control, group);
+      ThreadWorld world(points, rank, size);
+      RankGroups ranks(world, RankRole(Mesh(degrees, size, rank)));
+      ranks.connect(c10::kCPU, true);
+      body(ranks);
     });
   }
+}
+
+inline void run_ranks(uint32_t size, const std::function<void(RankGroups& ranks)>& body) {
+  run_ranks({}, size, body);
 }
 
 }  // namespace tenon

@@ -236,6 +236,24 @@ def rows_that_differ(root):
     return [f for f, others in allowed.items() if written.get(f) not in (others, {"all", "above"})]
 
 
+# Who derives something from the arrangement of ranks: the classes that answer for a rank, and what
+# prints the mesh or plans for another one.
+ASKS_THE_MESH = ("host/distributed/", "host/train/run/run_report.cpp", "host/train/plan/recipe_plan.cpp")
+
+
+def mesh_questions(root):
+    """Lines outside of those files that ask the mesh, instead of the role of the rank."""
+    lines = []
+    for p in sources(root, "host"):
+        path = p.relative_to(root).as_posix()
+        if path.startswith(ASKS_THE_MESH):
+            continue
+        for number, line in enumerate(p.read_text().splitlines(), start=1):
+            if re.search(r"\bworld_size\(\)|\bMeshDim::|mesh->world_size|mesh->coordinate", line):
+                lines.append(f"{path}:{number}: asks the mesh; ask RankRole or a group (rank_role.hpp)")
+    return lines
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--root", default=pathlib.Path(__file__).resolve().parents[2], type=pathlib.Path)
@@ -255,6 +273,7 @@ def main():
     problems = [f"{name}: {result[name]} (at most {limit})" for name, limit in MOST.items() if result[name] > limit]
     problems += [f"{name}: {result[name]} (at least {limit})" for name, limit in LEAST.items() if result[name] < limit]
     problems += [f"docs/architecture.md: the row of `{f}` differs from tests/tree/layers.json" for f in rows_that_differ(arguments.root)]
+    problems += mesh_questions(arguments.root)
     for problem in problems:
         print(problem)
     if any("functions over" in p for p in problems):

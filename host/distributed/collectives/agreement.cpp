@@ -14,8 +14,8 @@ void Agreement::start(std::span<const double> to_add) {
   travelling_ = pending_;
   pending_ = Decision();
   sums_.assign(to_add.begin(), to_add.end());
-  by_rank_.assign(collective_.world_size(), travelling_);
-  if (collective_.world_size() == 1) {
+  by_rank_.assign(ranks_.size(), travelling_);
+  if (ranks_.size() == 1) {
     return;
   }
   std::vector<std::byte> mine(sizeof(travelling_.votes_) + to_add.size_bytes());
@@ -23,7 +23,7 @@ void Agreement::start(std::span<const double> to_add) {
   if (!to_add.empty()) {
     std::memcpy(mine.data() + sizeof(travelling_.votes_), to_add.data(), to_add.size_bytes());
   }
-  under_way_ = collective_.start_gather(mine, "votes");
+  under_way_ = ranks_.start_gather(mine, "votes");
 }
 
 const Decision& Agreement::resolve() {
@@ -33,7 +33,7 @@ const Decision& Agreement::resolve() {
   const std::span<const std::byte> all = under_way_->wait();
   const size_t stride = sizeof(travelling_.votes_) + sums_.size() * sizeof(double);
   std::vector<double> numbers(sums_.size());
-  for (uint32_t rank = 0; rank < collective_.world_size(); ++rank) {
+  for (uint32_t rank = 0; rank < ranks_.size(); ++rank) {
     const std::byte* const begin = all.data() + rank * stride;
     auto& votes = by_rank_[rank].votes_;
     std::memcpy(votes.data(), begin, sizeof(votes));

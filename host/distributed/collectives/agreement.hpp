@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Collective decisions of all ranks: each rank's votes are reduced by MAX, so that a vote of any
+// Shared decisions of all ranks: each rank's votes are reduced by MAX, so that a vote of any
 // rank counts for all. Votes of a step are collected until its first forward pass, sent while it
 // computes, and applied at its end. Later votes are sent with the next step.
 // Invariant: after `resolve`, all ranks hold the same decision.
 // Threads: the train thread alone.
 #pragma once
 
-#include "host/distributed/collectives/collective.hpp"
+#include "host/distributed/collectives/group.hpp"
 
 #include <array>
 #include <cstddef>
@@ -44,7 +44,7 @@ class Decision {
 
 class Agreement {
  public:
-  explicit Agreement(Collective& collective) : collective_(collective) {}
+  explicit Agreement(Group& ranks) : ranks_(ranks) {}
 
   // Adds a vote of this rank, sent by the next `start`.
   void vote(Vote vote) { pending_.set(vote); }
@@ -67,7 +67,7 @@ class Agreement {
   const Decision& resolve_now();
 
  private:
-  Collective& collective_;
+  Group& ranks_;
   Decision pending_;
   Decision travelling_;
   std::vector<Decision> by_rank_;

@@ -34,6 +34,10 @@ std::string_view name_of(CollectiveKind kind) {
       return "broadcast";
     case CollectiveKind::kAllToAll:
       return "all_to_all";
+    case CollectiveKind::kSend:
+      return "send";
+    case CollectiveKind::kReceive:
+      return "receive";
     case CollectiveKind::kControl:
       break;
   }
@@ -43,10 +47,11 @@ std::string_view name_of(CollectiveKind kind) {
 CollectiveLog::EntryPtr CollectiveLog::begin(const CollectiveStart& start) {
   auto entry = std::make_shared<Entry>();
   entry->record = {.number = start.number,
-                   .group = std::string(start.group),
+                   .group = start.group,
                    .kind = std::string(name_of(start.kind)),
                    .what = std::string(start.what),
                    .bytes = start.bytes,
+                   .peer = start.peer,
                    .state = State::kBegun,
                    .began = std::chrono::system_clock::now()};
   entry->began = AwakeClock::now();
@@ -127,6 +132,18 @@ void CollectiveLog::abort(const std::string& reason) {
   }
 }
 
+void CollectiveLog::restart() {
+  const std::lock_guard lock(mutex_);
+  for (const EntryPtr& entry : last_) {
+    if (entry->record.state == State::kBegun) {
+      entry->record.state = State::kFailed;
+      entry->failure = reason_;
+    }
+  }
+  is_aborted_ = false;
+  reason_.clear();
+}
+
 Traffic CollectiveLog::traffic() const {
   const auto of = [this](CollectiveKind kind) { return sent_[static_cast<size_t>(kind)].load(); };
   return {.all_reduce = of(CollectiveKind::kAllReduce),
@@ -134,6 +151,7 @@ Traffic CollectiveLog::traffic() const {
           .reduce_scatter = of(CollectiveKind::kReduceScatter),
           .broadcast = of(CollectiveKind::kBroadcast),
           .all_to_all = of(CollectiveKind::kAllToAll),
+          .send = of(CollectiveKind::kSend),
           .control = of(CollectiveKind::kControl)};
 }
 

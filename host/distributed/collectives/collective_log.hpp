@@ -19,6 +19,7 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -31,6 +32,8 @@ enum class CollectiveKind {
   kReduceScatter,
   kBroadcast,
   kAllToAll,
+  kSend,
+  kReceive,
   kControl
 };
 
@@ -40,11 +43,12 @@ std::string_view name_of(CollectiveKind kind);
 // Describes a collective to start: the fields of CollectiveRecord that the caller knows.
 struct CollectiveStart {
   CollectiveKind kind = CollectiveKind::kControl;
-  std::string_view group;
+  std::string group;
   std::string_view what;
   uint64_t number = 0;
   int64_t bytes = 0;       // of the whole tensor
   int64_t bytes_sent = 0;  // by this rank
+  std::optional<uint32_t> peer = {};
 };
 
 class CollectiveLog {
@@ -89,6 +93,9 @@ class CollectiveLog {
   // Fails all unfinished and all future collectives. The first reason is kept.
   void abort(const std::string& reason);
 
+  // Allows collectives again after `abort`. Unfinished ones stay failed.
+  void restart();
+
   Traffic traffic() const;
   std::vector<CollectiveRecord> last() const;
 
@@ -97,7 +104,7 @@ class CollectiveLog {
 
   const uint32_t rank_;
   std::atomic<int64_t> limit_ms_ = 0;
-  std::array<std::atomic<int64_t>, 6> sent_{};
+  std::array<std::atomic<int64_t>, 8> sent_{};
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<EntryPtr> last_;

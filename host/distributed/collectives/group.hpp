@@ -1,20 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A group of ranks that exchange tensors: the ranks along one dimension of the mesh. The caller
-// decides what to move and when; world.hpp chooses the engine (Gloo, NCCL). Every rank of the group
-// makes the same calls in the same order with the same sizes. Calls of different groups may
-// interleave in any way.
+// A group of ranks that exchange tensors, and the small values on which the training loop bases its
+// decisions: votes, counts, metrics, texts. The caller decides what to move and when; world.hpp
+// chooses the engine (shared memory, Gloo, NCCL), and rank_groups.hpp names the groups of a run.
+// One interface serves a single rank, many ranks, and tests that simulate many ranks.
+//
+// Every rank of the group makes the same calls in the same order with the same sizes, except for
+// send and receive, which pair up. Calls of different groups may interleave in any way.
 // Invariants: works of a group finish in the order in which they were started; the same calls on
-// the same number of ranks give the same bits; on the CPU, reduce_scatter adds in rank order.
+// the same number of ranks give the same bits; on the CPU, reduce_scatter adds in rank order; all
+// ranks receive the same bits.
 // Threads: the train thread alone.
 #pragma once
 
-#include <ATen/core/Tensor.h>
-
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
+#include <vector>
+
+namespace at {
+class Tensor;
+}
 
 namespace tenon {
 
@@ -29,15 +38,47 @@ class Work {
   virtual void wait() = 0;
 };
 
+// A gather of bytes from all ranks, in progress.
+class Gathering {
+ public:
+  virtual ~Gathering() = default;
+  // Waits, and returns the bytes of all ranks, concatenated in rank order. They are valid while
+  // this object lives.
+  // Errors  distributed.failed if a rank is lost or the time limit expires
+  virtual std::span<const std::byte> wait() = 0;
+};
+
+enum class Reduce { kMax, kSum };
+
 class Group {
  public:
   virtual ~Group() = default;
 
   virtual uint32_t rank() const = 0;  // in the group
   virtual uint32_t size() const = 0;
+  bool is_alone() const { return size() == 1; }
 
-  // `what` names the data in reports: "gradients of block 3". All tensors are contiguous and on the
-  // group's device; n is size().
+  // `what` names the data in reports: "gradients of block 3", "votes". n is size().
+
+  // ---- small values, in CPU memory on any device of the group ----
+
+  // Starts sending `mine` to all ranks; each rank must pass the same number of bytes. Copies
+  // `mine`.
+  virtual std::unique_ptr<Gathering> start_gather(std::span<const std::byte> mine,
+                                                  std::string_view what) = 0;
+
+  // Replaces each value by its reduction over all ranks; sums are added in rank order.
+  // Errors  as Gathering::wait, also for the functions below
+  void all_reduce(std::span<int64_t> values, Reduce reduce, std::string_view what);
+  void all_reduce(std::span<double> values, Reduce reduce, std::string_view what);
+
+  // Returns the text of each rank, by rank. Texts may differ in length.
+  std::vector<std::string> gather_texts(std::string_view mine, std::string_view what);
+
+  // Returns the text of `root`; ignores the texts of other ranks.
+  std::string broadcast_text(std::string_view mine, uint32_t root, std::string_view what);
+
+  // ---- tensors, contiguous and on the group's device ----
 
   // Replaces `whole` by its sum over ranks.
   // Shapes  whole [k]
@@ -72,13 +113,28 @@ class Group {
                                            const at::Tensor& send,
                                            std::span<const int64_t> send_counts,
                                            std::string_view what) = 0;
+
+  // Sends a tensor to another rank of the group, which receives it with the same shape and dtype.
+  // The n-th tensor that a rank sends to another is the n-th that the other receives from it. Other
+  // ranks take no part.
+  // Shapes  whole [k]
+  virtual std::unique_ptr<Work> send(const at::Tensor& whole,
+                                     uint32_t to,
+                                     std::string_view what) = 0;
+  virtual std::unique_ptr<Work> receive(at::Tensor& whole,
+                                        uint32_t from,
+                                        std::string_view what) = 0;
 };
 
 // A group of this rank only: nothing is sent.
 class LocalGroup final : public Group {
  public:
+  using Group::all_reduce;
+
   uint32_t rank() const override { return 0; }
   uint32_t size() const override { return 1; }
+  std::unique_ptr<Gathering> start_gather(std::span<const std::byte> mine,
+                                          std::string_view what) override;
   std::unique_ptr<Work> all_reduce(at::Tensor& whole, std::string_view what) override;
   std::unique_ptr<Work> all_gather(at::Tensor& whole,
                                    const at::Tensor& part,
@@ -92,6 +148,9 @@ class LocalGroup final : public Group {
                                    const at::Tensor& send,
                                    std::span<const int64_t> send_counts,
                                    std::string_view what) override;
+  // Never called: there is no other rank.
+  std::unique_ptr<Work> send(const at::Tensor& whole, uint32_t to, std::string_view what) override;
+  std::unique_ptr<Work> receive(at::Tensor& whole, uint32_t from, std::string_view what) override;
 };
 
 }  // namespace tenon

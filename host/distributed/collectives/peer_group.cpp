@@ -5,6 +5,7 @@
 #include "host/distributed/collectives/task_thread.hpp"
 #include "host/error/error.hpp"
 #include "host/error/status.hpp"
+#include "host/text/formatted.hpp"
 
 #include <ATen/ops/empty.h>
 
@@ -12,6 +13,7 @@
 #include <bit>
 #include <cstring>
 #include <functional>
+#include <map>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -35,6 +37,46 @@ class PeerWork final : public Work {
   EntryPtr entry_;
 };
 
+// A gather of bytes. The caller's thread moves the data, which takes less time than another thread
+// for values as small as these.
+class PeerGathering final : public Gathering {
+ public:
+  PeerGathering(CollectiveLog& log, EntryPtr entry, StartedExchange started, at::Tensor whole)
+      : log_(log),
+        entry_(std::move(entry)),
+        started_(std::move(started)),
+        whole_(std::move(whole)) {}
+
+  std::span<const std::byte> wait() override {
+    try {
+      started_.wait(log_.deadline(*entry_));
+      log_.end(*entry_);
+    } catch (const std::exception& error) {
+      log_.fail(*entry_, what_without_backtrace(error.what()));
+    }
+    log_.wait(*entry_);
+    return {static_cast<const std::byte*>(whole_.const_data_ptr()), whole_.nbytes()};
+  }
+
+ private:
+  CollectiveLog& log_;
+  EntryPtr entry_;
+  StartedExchange started_;
+  at::Tensor whole_;
+};
+
+// Tags of exchanges. Each kind has its own, so that they never meet: the first and the second
+// exchange of a collective, and tensors sent from one rank to another.
+uint64_t first_tag(uint64_t number) {
+  return 4 * number;
+}
+uint64_t second_tag(uint64_t number) {
+  return 4 * number + 1;
+}
+uint64_t pair_tag(uint64_t number) {
+  return 4 * number + 2;
+}
+
 // Equal parts of a tensor, by rank; the last parts may be shorter.
 class Parts {
  public:
@@ -53,6 +95,8 @@ class Parts {
 
 class PeerGroup final : public Group {
  public:
+  using Group::all_reduce;
+
   PeerGroup(CollectiveLog& log,
             std::unique_ptr<PeerExchange> exchange,
             std::unique_ptr<CollectiveCheck> check,
@@ -64,7 +108,11 @@ class PeerGroup final : public Group {
 
   ~PeerGroup() override {
     // Ends the current tasks of the threads below, since nobody waits for them any more.
-    if (!first_.is_idle() || !second_.is_idle()) {
+    bool is_idle = first_.is_idle() && second_.is_idle();
+    for (auto& [peer, lane] : lanes_) {
+      is_idle = is_idle && lane.thread.is_idle();
+    }
+    if (!is_idle) {
       exchange_->backend().abort();
     }
   }
@@ -73,6 +121,35 @@ class PeerGroup final : public Group {
 
   uint32_t rank() const override { return exchange_->rank(); }
   uint32_t size() const override { return exchange_->size(); }
+
+  std::unique_ptr<Gathering> start_gather(std::span<const std::byte> mine,
+                                          std::string_view what) override {
+    const auto length = static_cast<int64_t>(mine.size());
+    const at::Tensor whole = at::empty({size() * length}, at::kByte);
+    const at::Tensor own = whole.narrow(0, rank() * length, length);
+    const uint64_t number = ++num_begun_;
+    const EntryPtr entry = log_.begin({.kind = CollectiveKind::kControl,
+                                       .group = name_,
+                                       .what = what,
+                                       .number = number,
+                                       .bytes = whole.numel(),
+                                       .bytes_sent = whole.numel() - length});
+    compare_before(log_, *entry, check_.get(), whole);
+    StartedExchange started;
+    run(entry, [&] {
+      if (!mine.empty()) {
+        std::memcpy(own.mutable_data_ptr(), mine.data(), mine.size());
+      }
+      std::vector<PeerTensor> receive;
+      std::vector<PeerTensor> send;
+      for (const uint32_t peer : others()) {
+        receive.push_back({peer, whole.narrow(0, peer * length, length)});
+        send.push_back({peer, own});
+      }
+      started = exchange_->start(first_tag(number), receive, send);
+    });
+    return std::make_unique<PeerGathering>(log_, entry, std::move(started), whole);
+  }
 
   std::unique_ptr<Work> all_reduce(at::Tensor& whole, std::string_view what) override {
     return size() == 2 && static_cast<int64_t>(whole.nbytes()) <= kWholeBytes
@@ -141,7 +218,7 @@ class PeerGroup final : public Group {
     if (place == 0) {
       return begin(CollectiveKind::kBroadcast, what, whole, {}, send, {});
     }
-    return begin(CollectiveKind::kBroadcast, what, whole, receive, {}, {}, Then{{}, send, 0});
+    return begin(CollectiveKind::kBroadcast, what, whole, receive, {}, {}, Then{{}, send, false});
   }
 
   std::unique_ptr<Work> all_to_all(at::Tensor& received,
@@ -169,12 +246,27 @@ class PeerGroup final : public Group {
                  });
   }
 
+  std::unique_ptr<Work> send(const at::Tensor& whole, uint32_t to, std::string_view what) override {
+    return begin_pair(CollectiveKind::kSend, whole, rank(), to, what);
+  }
+
+  std::unique_ptr<Work> receive(at::Tensor& whole, uint32_t from, std::string_view what) override {
+    return begin_pair(CollectiveKind::kReceive, whole, from, rank(), what);
+  }
+
  private:
+  // The tensors from one rank to another. Each lane has a thread, so that a tensor never waits for
+  // one of another lane.
+  struct Lane {
+    uint64_t num_begun = 0;
+    TaskThread thread;
+  };
+
   // A second exchange, started after the first one and the function that follows it.
   struct Then {
     std::vector<PeerTensor> receive;
     std::vector<PeerTensor> send;
-    uint64_t act = 1;  // 0 if peers receive these tensors in their first exchange
+    bool is_second = true;  // false if peers receive these tensors in their first exchange
   };
   using Follow = std::function<void(const EntryPtr&)>;
 
@@ -277,7 +369,7 @@ class PeerGroup final : public Group {
     }
     run(entry, [&] {
       // The two exchanges of a collective have separate tags.
-      StartedExchange started = exchange_->start(2 * number, receive, send);
+      StartedExchange started = exchange_->start(first_tag(number), receive, send);
       first_.push([this, entry, number, started, follow = std::move(follow), then]() mutable {
         run(entry, [&] {
           started.wait(log_.deadline(*entry));
@@ -288,8 +380,8 @@ class PeerGroup final : public Group {
             log_.end(*entry);
             return;
           }
-          StartedExchange next =
-              exchange_->start(2 * number + then->act, then->receive, then->send);
+          const uint64_t tag = then->is_second ? second_tag(number) : first_tag(number);
+          StartedExchange next = exchange_->start(tag, then->receive, then->send);
           // On another thread, so that it does not delay the first exchanges of later collectives.
           second_.push([this, entry, next]() mutable {
             run(entry, [&] {
@@ -297,6 +389,40 @@ class PeerGroup final : public Group {
               log_.end(*entry);
             });
           });
+        });
+      });
+    });
+    return std::make_unique<PeerWork>(log_, entry);
+  }
+
+  // Starts the transfer of a tensor between this rank and another one.
+  std::unique_ptr<Work> begin_pair(CollectiveKind kind,
+                                   const at::Tensor& whole,
+                                   uint32_t from,
+                                   uint32_t to,
+                                   std::string_view what) {
+    const uint32_t peer = from == rank() ? to : from;
+    Lane& lane = lanes_[{from, to}];
+    const uint64_t number = ++lane.num_begun;
+    const auto bytes = static_cast<int64_t>(whole.nbytes());
+    const EntryPtr entry = log_.begin(
+        {.kind = kind,
+         .group = formatted(
+             "{} {} to {}", name_, exchange_->rank_in_world(from), exchange_->rank_in_world(to)),
+         .what = what,
+         .number = number,
+         .bytes = bytes,
+         .bytes_sent = from == rank() ? bytes : 0,
+         .peer = exchange_->rank_in_world(peer)});
+    lane.thread.start();
+    run(entry, [&] {
+      const std::vector<PeerTensor> one{{peer, whole}};
+      StartedExchange started = from == rank() ? exchange_->start(pair_tag(number), {}, one)
+                                               : exchange_->start(pair_tag(number), one, {});
+      lane.thread.push([this, entry, started]() mutable {
+        run(entry, [&] {
+          started.wait(log_.deadline(*entry));
+          log_.end(*entry);
         });
       });
     });
@@ -318,83 +444,9 @@ class PeerGroup final : public Group {
   const std::unique_ptr<CollectiveCheck> check_;
   const std::string name_;
   uint64_t num_begun_ = 0;
+  std::map<std::pair<uint32_t, uint32_t>, Lane> lanes_;  // by sender and receiver
   TaskThread second_;  // outlives first_, which pushes tasks to it
   TaskThread first_;
-};
-
-class PeerCollective final : public Collective {
- public:
-  PeerCollective(CollectiveLog& log,
-                 std::unique_ptr<PeerExchange> exchange,
-                 std::unique_ptr<CollectiveCheck> check)
-      : log_(log), exchange_(std::move(exchange)), check_(std::move(check)) {}
-
-  uint32_t rank() const override { return exchange_->rank(); }
-  uint32_t world_size() const override { return exchange_->size(); }
-
-  std::unique_ptr<Gathering> start_gather(std::span<const std::byte> mine,
-                                          std::string_view what) override {
-    const auto length = static_cast<int64_t>(mine.size());
-    const at::Tensor whole = at::empty({world_size() * length}, at::kByte);
-    const at::Tensor own = whole.narrow(0, rank() * length, length);
-    const uint64_t number = ++num_begun_;
-    const EntryPtr entry = log_.begin({.kind = CollectiveKind::kControl,
-                                       .group = "control",
-                                       .what = what,
-                                       .number = number,
-                                       .bytes = whole.numel(),
-                                       .bytes_sent = whole.numel() - length});
-    compare_before(log_, *entry, check_.get(), whole);
-    StartedExchange started;
-    try {
-      if (!mine.empty()) {
-        std::memcpy(own.mutable_data_ptr(), mine.data(), mine.size());
-      }
-      std::vector<PeerTensor> receive;
-      std::vector<PeerTensor> send;
-      for (uint32_t i = 1; i < world_size(); ++i) {
-        const uint32_t peer = (rank() + i) % world_size();
-        receive.push_back({peer, whole.narrow(0, peer * length, length)});
-        send.push_back({peer, own});
-      }
-      started = exchange_->start(number, receive, send);
-    } catch (const std::exception& error) {
-      log_.fail(*entry, what_without_backtrace(error.what()));
-    }
-    return std::make_unique<UnderWay>(log_, entry, std::move(started), whole);
-  }
-
- private:
-  class UnderWay final : public Gathering {
-   public:
-    UnderWay(CollectiveLog& log, EntryPtr entry, StartedExchange started, at::Tensor whole)
-        : log_(log),
-          entry_(std::move(entry)),
-          started_(std::move(started)),
-          whole_(std::move(whole)) {}
-
-    std::span<const std::byte> wait() override {
-      try {
-        started_.wait(log_.deadline(*entry_));
-        log_.end(*entry_);
-      } catch (const std::exception& error) {
-        log_.fail(*entry_, what_without_backtrace(error.what()));
-      }
-      log_.wait(*entry_);
-      return {static_cast<const std::byte*>(whole_.const_data_ptr()), whole_.nbytes()};
-    }
-
-   private:
-    CollectiveLog& log_;
-    EntryPtr entry_;
-    StartedExchange started_;
-    at::Tensor whole_;
-  };
-
-  CollectiveLog& log_;
-  const std::unique_ptr<PeerExchange> exchange_;
-  const std::unique_ptr<CollectiveCheck> check_;
-  uint64_t num_begun_ = 0;
 };
 
 }  // namespace
@@ -404,12 +456,6 @@ std::unique_ptr<Group> make_peer_group(CollectiveLog& log,
                                        std::unique_ptr<CollectiveCheck> check,
                                        std::string name) {
   return std::make_unique<PeerGroup>(log, std::move(exchange), std::move(check), std::move(name));
-}
-
-std::unique_ptr<Collective> make_peer_collective(CollectiveLog& log,
-                                                 std::unique_ptr<PeerExchange> exchange,
-                                                 std::unique_ptr<CollectiveCheck> check) {
-  return std::make_unique<PeerCollective>(log, std::move(exchange), std::move(check));
 }
 
 }  // namespace tenon

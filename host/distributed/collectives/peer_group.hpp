@@ -9,7 +9,6 @@
 // MPICH" (2005), sections 4.2 and 4.4: reduce-scatter by direct exchange, then all-gather.
 #pragma once
 
-#include "host/distributed/collectives/collective.hpp"
 #include "host/distributed/collectives/collective_check.hpp"
 #include "host/distributed/collectives/collective_log.hpp"
 #include "host/distributed/collectives/group.hpp"
@@ -26,10 +25,5 @@ std::unique_ptr<Group> make_peer_group(CollectiveLog& log,
                                        std::unique_ptr<PeerExchange> exchange,
                                        std::unique_ptr<CollectiveCheck> check,
                                        std::string name);
-
-// Creates the small collectives of all ranks.
-std::unique_ptr<Collective> make_peer_collective(CollectiveLog& log,
-                                                 std::unique_ptr<PeerExchange> exchange,
-                                                 std::unique_ptr<CollectiveCheck> check);
 
 }  // namespace tenon

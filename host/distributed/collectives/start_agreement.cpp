@@ -83,14 +83,14 @@ std::string difference_text(const std::string& name,
 
 }  // namespace
 
-void agree_on_metadata(Collective& collective, std::span<const Fact> metadata) {
+void agree_on_metadata(Group& ranks, std::span<const Fact> metadata) {
   const std::string mine = metadata_text(metadata);
   const uint64_t digest = stream_of(mine);
-  const auto gathering = collective.start_gather(std::as_bytes(std::span(&digest, 1)),
-                                                 "digest of the run's fingerprint");
+  const auto gathering =
+      ranks.start_gather(std::as_bytes(std::span(&digest, 1)), "digest of the run's fingerprint");
   const std::span<const std::byte> all = gathering->wait();
   bool is_equal = true;
-  for (uint32_t rank = 0; rank < collective.world_size(); ++rank) {
+  for (uint32_t rank = 0; rank < ranks.size(); ++rank) {
     is_equal &= std::memcmp(all.data() + rank * sizeof(digest), &digest, sizeof(digest)) == 0;
   }
   if (is_equal) {  // otherwise each rank sees a digest unlike its own
@@ -98,7 +98,7 @@ void agree_on_metadata(Collective& collective, std::span<const Fact> metadata) {
   }
   std::vector<std::map<std::string, std::string>> of_ranks;
   std::map<std::string, std::string> names;
-  for (const std::string& text : collective.gather_texts(mine, "the run's facts")) {
+  for (const std::string& text : ranks.gather_texts(mine, "the run's facts")) {
     of_ranks.push_back(single_metadata(text));
     names.insert(of_ranks.back().begin(), of_ranks.back().end());
   }

@@ -8,7 +8,7 @@
 // Threads: the train thread alone.
 #pragma once
 
-#include "host/distributed/collectives/collective.hpp"
+#include "host/distributed/collectives/group.hpp"
 
 #include <span>
 #include <string>
@@ -25,6 +25,6 @@ struct Fact {
 // Compares the metadata of all ranks. The names may differ between ranks.
 // Errors  distributed.differs, with the first three differences, and the ranks of each value;
 //         distributed.failed as Gathering::wait
-void agree_on_metadata(Collective& collective, std::span<const Fact> metadata);
+void agree_on_metadata(Group& ranks, std::span<const Fact> metadata);
 
 }  // namespace tenon

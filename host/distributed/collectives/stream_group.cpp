@@ -2,11 +2,15 @@
 #include "host/distributed/collectives/stream_group.hpp"
 
 #include "host/error/status.hpp"
+#include "host/text/formatted.hpp"
 
 #include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 
+#include <cstring>
 #include <functional>
+#include <map>
 #include <utility>
 #include <vector>
 
@@ -48,16 +52,58 @@ class StreamWork final : public Work {
   std::function<void()> finish_;  // on the compute stream
 };
 
+// A gather of bytes from the memory of the host, through the device.
+class StreamGathering final : public Gathering {
+ public:
+  StreamGathering(std::unique_ptr<Work> work, at::Tensor mine, at::Tensor whole)
+      : work_(std::move(work)), mine_(std::move(mine)), whole_(std::move(whole)) {}
+
+  std::span<const std::byte> wait() override {
+    if (work_ != nullptr) {
+      std::exchange(work_, nullptr)->wait();
+      whole_ = whole_.cpu();
+    }
+    return {static_cast<const std::byte*>(whole_.const_data_ptr()), whole_.nbytes()};
+  }
+
+ private:
+  std::unique_ptr<Work> work_;
+  at::Tensor mine_;
+  at::Tensor whole_;
+};
+
 class StreamGroup final : public Group {
  public:
+  using Group::all_reduce;
+
   StreamGroup(CollectiveLog& log,
               c10d::Backend& backend,
               std::unique_ptr<CollectiveCheck> check,
-              std::string name)
-      : log_(log), backend_(backend), check_(std::move(check)), name_(std::move(name)) {}
+              std::vector<uint32_t> ranks,
+              std::string name,
+              at::Device device)
+      : log_(log),
+        backend_(backend),
+        check_(std::move(check)),
+        ranks_(std::move(ranks)),
+        name_(std::move(name)),
+        device_(device) {}
 
   uint32_t rank() const override { return static_cast<uint32_t>(backend_.getRank()); }
   uint32_t size() const override { return static_cast<uint32_t>(backend_.getSize()); }
+
+  std::unique_ptr<Gathering> start_gather(std::span<const std::byte> mine,
+                                          std::string_view what) override {
+    const auto length = static_cast<int64_t>(mine.size());
+    const at::Tensor on_host = at::empty({length}, at::kByte);
+    if (!mine.empty()) {
+      std::memcpy(on_host.mutable_data_ptr(), mine.data(), mine.size());
+    }
+    const at::Tensor own = on_host.to(device_);
+    at::Tensor whole = at::empty({size() * length}, own.options());
+    auto work = all_gather(whole, own, what);
+    return std::make_unique<StreamGathering>(std::move(work), own, whole);
+  }
 
   std::unique_ptr<Work> all_reduce(at::Tensor& whole, std::string_view what) override {
     return begin(CollectiveKind::kAllReduce, what, whole, 2 * share(whole), [&] {
@@ -137,7 +183,44 @@ class StreamGroup final : public Group {
         });
   }
 
+  std::unique_ptr<Work> send(const at::Tensor& whole, uint32_t to, std::string_view what) override {
+    return begin_pair(CollectiveKind::kSend, whole, rank(), to, what);
+  }
+
+  std::unique_ptr<Work> receive(at::Tensor& whole, uint32_t from, std::string_view what) override {
+    return begin_pair(CollectiveKind::kReceive, whole, from, rank(), what);
+  }
+
  private:
+  std::unique_ptr<Work> begin_pair(CollectiveKind kind,
+                                   const at::Tensor& whole,
+                                   uint32_t from,
+                                   uint32_t to,
+                                   std::string_view what) {
+    const auto bytes = static_cast<int64_t>(whole.nbytes());
+    const bool sends = kind == CollectiveKind::kSend;
+    const uint32_t peer = sends ? to : from;
+    const EntryPtr entry =
+        log_.begin({.kind = kind,
+                    .group = formatted("{} {} to {}", name_, ranks_[from], ranks_[to]),
+                    .what = what,
+                    .number = ++num_of_pair_[{from, to}],
+                    .bytes = bytes,
+                    .bytes_sent = sends ? bytes : 0,
+                    .peer = ranks_[peer]});
+    WorkPtr work;
+    try {
+      if (whole.numel() > 0) {
+        std::vector<at::Tensor> one{whole};
+        work = sends ? backend_.send(one, static_cast<int>(peer), 0)
+                     : backend_.recv(one, static_cast<int>(peer), 0);
+      }
+    } catch (const std::exception& error) {
+      log_.fail(*entry, what_without_backtrace(error.what()));
+    }
+    return std::make_unique<StreamWork>(log_, entry, std::move(work), nullptr);
+  }
+
   // Returns the bytes that each rank sends if each part reaches every other rank once.
   int64_t share(const at::Tensor& whole) const {
     return static_cast<int64_t>(whole.nbytes()) * (size() - 1) / size();
@@ -172,8 +255,11 @@ class StreamGroup final : public Group {
   CollectiveLog& log_;
   c10d::Backend& backend_;
   const std::unique_ptr<CollectiveCheck> check_;
+  const std::vector<uint32_t> ranks_;  // in the world
   const std::string name_;
+  const at::Device device_;
   uint64_t num_begun_ = 0;
+  std::map<std::pair<uint32_t, uint32_t>, uint64_t> num_of_pair_;  // by sender and receiver
 };
 
 }  // namespace
@@ -181,8 +267,15 @@ class StreamGroup final : public Group {
 std::unique_ptr<Group> make_stream_group(CollectiveLog& log,
                                          c10d::Backend& backend,
                                          std::unique_ptr<CollectiveCheck> check,
-                                         std::string name) {
-  return std::make_unique<StreamGroup>(log, backend, std::move(check), std::move(name));
+                                         std::span<const uint32_t> ranks,
+                                         std::string name,
+                                         at::Device device) {
+  return std::make_unique<StreamGroup>(log,
+                                       backend,
+                                       std::move(check),
+                                       std::vector<uint32_t>(ranks.begin(), ranks.end()),
+                                       std::move(name),
+                                       device);
 }
 
 }  // namespace tenon

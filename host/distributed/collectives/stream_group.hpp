@@ -12,16 +12,20 @@
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
+#include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 
 namespace tenon {
 
 // `log` and `backend` must outlive the group, and the group its works. If `check` is not null, it
-// compares collectives before they start.
+// compares collectives before they start. `ranks` are the group's ranks in the world.
 std::unique_ptr<Group> make_stream_group(CollectiveLog& log,
                                          c10d::Backend& backend,
                                          std::unique_ptr<CollectiveCheck> check,
-                                         std::string name);
+                                         std::span<const uint32_t> ranks,
+                                         std::string name,
+                                         c10::Device device);
 
 }  // namespace tenon

@@ -17,8 +17,8 @@
 
 namespace tenon {
 
-void together(Collective& collective, std::string_view what, const std::function<void()>& body) {
-  if (collective.world_size() == 1) {
+void together(Group& ranks, std::string_view what, const std::function<void()>& body) {
+  if (ranks.size() == 1) {
     body();
     return;
   }
@@ -31,7 +31,7 @@ void together(Collective& collective, std::string_view what, const std::function
   } catch (const std::exception& error) {
     mine = std::string("run.internal\n") + error.what();
   }
-  const std::vector<std::string> all = collective.gather_texts(mine, what);
+  const std::vector<std::string> all = ranks.gather_texts(mine, what);
   for (size_t rank = 0; rank < all.size(); ++rank) {
     if (all[rank].empty()) {
       continue;
@@ -39,7 +39,7 @@ void together(Collective& collective, std::string_view what, const std::function
     const size_t end = all[rank].find('\n');
     const Error error(all[rank].substr(0, end), all[rank].substr(end + 1));
     SharedFailure failure(rank == 0 ? error : error.with_context(formatted("rank {}", rank)),
-                          collective.rank() == 0);
+                          ranks.rank() == 0);
     if (std::ranges::count_if(all, [](const std::string& text) { return !text.empty(); }) == 1) {
       failure.set_lone_rank(static_cast<uint32_t>(rank));
     }
@@ -47,10 +47,8 @@ void together(Collective& collective, std::string_view what, const std::function
   }
 }
 
-void together_for_long(Collective& collective,
-                       std::string_view what,
-                       const std::function<void()>& body) {
-  if (collective.world_size() == 1) {
+void together_for_long(Group& ranks, std::string_view what, const std::function<void()>& body) {
+  if (ranks.size() == 1) {
     body();
     return;
   }
@@ -67,7 +65,7 @@ void together_for_long(Collective& collective,
           changed.wait_for(lock, kBetweenSigns, [&] { return is_done; });
           working = is_done ? 0 : 1;
         }
-        collective.all_reduce(std::span(&working, 1), Reduce::kMax, what);
+        ranks.all_reduce(std::span(&working, 1), Reduce::kMax, what);
       }
     } catch (const std::exception&) {
       lost = std::current_exception();
@@ -88,7 +86,7 @@ void together_for_long(Collective& collective,
   if (lost != nullptr) {
     std::rethrow_exception(lost);
   }
-  together(collective, what, [&] {
+  together(ranks, what, [&] {
     if (failure != nullptr) {
       std::rethrow_exception(failure);
     }

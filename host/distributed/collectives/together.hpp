@@ -7,7 +7,7 @@
 // Threads: the train thread alone.
 #pragma once
 
-#include "host/distributed/collectives/collective.hpp"
+#include "host/distributed/collectives/group.hpp"
 #include "host/error/error.hpp"
 
 #include <cstdint>
@@ -42,13 +42,11 @@ class SharedFailure final : public Error {
 // rank; the message names that rank unless it is rank 0. Rank 0 reports the error. With one rank,
 // this is a plain call.
 // Errors  SharedFailure; errors of the collective
-void together(Collective& collective, std::string_view what, const std::function<void()>& body);
+void together(Group& ranks, std::string_view what, const std::function<void()>& body);
 
 // Like together(), for a body that may take longer on one rank than the time limit of collectives:
 // until all ranks are done, they report to each other that they still work. `body` must not use
 // `collective`, which another thread uses meanwhile.
-void together_for_long(Collective& collective,
-                       std::string_view what,
-                       const std::function<void()>& body);
+void together_for_long(Group& ranks, std::string_view what, const std::function<void()>& body);
 
 }  // namespace tenon

@@ -15,9 +15,10 @@ struct Traffic {
   int64_t reduce_scatter = 0;
   int64_t broadcast = 0;
   int64_t all_to_all = 0;
+  int64_t send = 0;     // to one rank
   int64_t control = 0;  // of the small collectives
   int64_t total() const {
-    return all_reduce + all_gather + reduce_scatter + broadcast + all_to_all + control;
+    return all_reduce + all_gather + reduce_scatter + broadcast + all_to_all + send + control;
   }
 };
 

@@ -30,6 +30,7 @@
 #include <algorithm>
 #include <map>
 #include <mutex>
+#include <numeric>
 #include <thread>
 #include <utility>
 
@@ -62,7 +63,7 @@ class LoneWorld final : public World {
 
   uint32_t rank() const override { return 0; }
   uint32_t size() const override { return 1; }
-  Collective& control() override { return control_; }
+  Group& control() override { return control_; }
   uint32_t restart() const override { return environment_.restart; }
   std::unique_ptr<Group> make_group(std::span<const uint32_t>,
                                     std::string_view,
@@ -79,6 +80,7 @@ class LoneWorld final : public World {
     return make_bounded_store(open_rank_store(of, StoreRole::kClient, limit_),
                               [limit = limit_] { return limit; });
   }
+  void reconnect() override {}
   void end_start() override {}
   void abort(const std::string&) override {}
   Traffic traffic() const override { return {}; }
@@ -88,7 +90,7 @@ class LoneWorld final : public World {
  private:
   const RankEnvironment environment_;
   const milliseconds limit_;
-  SingleRank control_;
+  LocalGroup control_;
 };
 
 // How to reach another rank.
@@ -213,13 +215,7 @@ class ConnectedWorld final : public World {
         address_ = local_address_towards(far->address, environment.master_port, end);
       }
     }
-    std::vector<uint32_t> all(size());
-    for (uint32_t rank = 0; rank < size(); ++rank) {
-      all[rank] = rank;
-    }
-    control_ = make_peer_collective(log_,
-                                    connect(all, "control", MemoryRoom::kForWords, left_until(end)),
-                                    connect_check(all, "control"));
+    connect_control(left_until(end));
   }
 
   ~ConnectedWorld() override {
@@ -233,7 +229,7 @@ class ConnectedWorld final : public World {
 
   uint32_t rank() const override { return environment_.rank; }
   uint32_t size() const override { return environment_.world_size; }
-  Collective& control() override { return *control_; }
+  Group& control() override { return *control_; }
   uint32_t restart() const override { return environment_.restart; }
 
   std::unique_ptr<Group> make_group(std::span<const uint32_t> ranks,
@@ -245,7 +241,7 @@ class ConnectedWorld final : public World {
     const std::string text(name);
     if (!device.is_cpu()) {
       c10d::Backend& backend = connect_nccl(ranks, text);
-      return make_stream_group(log_, backend, connect_check(ranks, text), text);
+      return make_stream_group(log_, backend, connect_check(ranks, text), ranks, text, device);
     }
     return make_peer_group(log_,
                            connect(ranks, text, MemoryRoom::kForTensors, log_.limit()),
@@ -261,6 +257,19 @@ class ConnectedWorld final : public World {
     RankEnvironment earlier = environment_;
     earlier.restart = restart;
     return open_store_of(earlier, StoreOf::kStart);
+  }
+
+  void reconnect() override {
+    abort("the groups are made again");
+    control_.reset();
+    {
+      const std::lock_guard lock(mutex_);
+      backends_.clear();
+    }
+    num_groups_.clear();
+    ++num_reconnects_;
+    log_.restart();
+    connect_control(log_.limit());
   }
 
   void end_start() override {
@@ -312,6 +321,15 @@ class ConnectedWorld final : public World {
                               : std::move(store);
   }
 
+  void connect_control(milliseconds timeout) {
+    std::vector<uint32_t> all(size());
+    std::iota(all.begin(), all.end(), 0U);
+    control_ = make_peer_group(log_,
+                               connect(all, "control", MemoryRoom::kForWords, timeout),
+                               connect_check(all, "control"),
+                               "control");
+  }
+
   enum class Await { kYes, kNo };
 
   // Reports that this rank has reached `key`. With kYes, waits at most kFarewell for the others.
@@ -349,8 +367,8 @@ class ConnectedWorld final : public World {
       members += formatted("{} ", rank);
     }
     // Counted for each set of members, so that groups of other ranks do not matter.
-    const std::string key =
-        formatted("group/{}/{}/{}", name, members, ++num_groups_[name + members]);
+    const std::string key = formatted(
+        "group/{}/{}/{}/{}", num_reconnects_, name, members, ++num_groups_[name + members]);
     return {.store = c10::make_intrusive<c10d::PrefixStore>(key, store_),
             .rank = static_cast<uint32_t>(std::ranges::find(ranks, rank()) - ranks.begin()),
             .name = formatted("{} {}", environment_.restart, key)};
@@ -433,7 +451,8 @@ class ConnectedWorld final : public World {
   std::mutex mutex_;                      // guards backends_
   std::vector<c10::intrusive_ptr<c10d::Backend>> backends_;
   std::map<std::string, int> num_groups_;
-  std::unique_ptr<Collective> control_;
+  int num_reconnects_ = 0;
+  std::unique_ptr<Group> control_;
 };
 
 // Sets the start number on which all ranks agree, if a torchrun agent holds the store.

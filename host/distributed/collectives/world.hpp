@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The connected ranks of a run: small collectives for decisions, groups for tensors, a store for
-// texts, and records of recent collectives. rank_environment.hpp identifies the ranks, and mesh.hpp
+// The connected ranks of a run: groups of them, a store for texts, and records of recent
+// collectives. rank_environment.hpp identifies the ranks, and mesh.hpp
 // arranges them.
 // Invariants: a world of one rank opens no connection, except to a store that its launcher holds;
 // the headers of each engine are included by one source file only.
 // Threads: [main], unless a function says otherwise.
 #pragma once
 
-#include "host/distributed/collectives/collective.hpp"
 #include "host/distributed/collectives/collective_record.hpp"
 #include "host/distributed/collectives/group.hpp"
 #include "host/distributed/collectives/traffic.hpp"
@@ -49,7 +48,8 @@ class World {
 
   virtual uint32_t rank() const = 0;
   virtual uint32_t size() const = 0;
-  virtual Collective& control() = 0;
+  // The group of all ranks for small values. It exists as long as the world.
+  virtual Group& control() = 0;
   // Returns how often the ranks of this run were started before; equal on all ranks.
   virtual uint32_t restart() const = 0;
 
@@ -71,6 +71,12 @@ class World {
   // Opens the store as the ranks of restart number `restart` used it; 0 is the first start. If the
   // launcher does not hold the store, the result is empty, or null in a world of one rank.
   virtual std::unique_ptr<Store> open_earlier_store(uint32_t restart) = 0;
+
+  // Makes the world usable again after a collective failed or was aborted, with the same ranks. All
+  // ranks call it, and all must be alive. Call it after all groups of the world have been
+  // destroyed.
+  // Errors  distributed.unreachable if not all ranks arrive within the time limit
+  virtual void reconnect() = 0;
 
   // Ends the start phase: from here on, `timeout` applies.
   virtual void end_start() = 0;

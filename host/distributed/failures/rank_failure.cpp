@@ -33,12 +33,12 @@ const SeenCollective* of_group(const RankStatus& status, const std::string& grou
 }
 
 // Returns the collective that `waiting` is in and `other` has not started; null if there is none.
-const SeenCollective* missed_by(const RankStatus& other, const RankStatus& waiting) {
+const SeenCollective* missed_by(const KnownRank& other, const RankStatus& waiting) {
   for (const SeenCollective& seen : waiting.collectives) {
-    if (seen.is_done()) {
+    if (seen.is_done() || (seen.record.peer.has_value() && *seen.record.peer != other.rank)) {
       continue;
     }
-    const SeenCollective* const own = of_group(other, seen.record.group);
+    const SeenCollective* const own = of_group(*other.status, seen.record.group);
     if (own == nullptr || own->record.number < seen.record.number) {
       return &seen;
     }
@@ -81,7 +81,7 @@ Missed furthest_behind(std::span<const KnownRank> ranks) {
       if (!other.status.has_value() || &other == &known) {
         continue;
       }
-      const SeenCollective* const collective = missed_by(*known.status, *other.status);
+      const SeenCollective* const collective = missed_by(known, *other.status);
       if (collective == nullptr) {
         continue;
       }

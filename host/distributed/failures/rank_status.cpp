@@ -19,13 +19,17 @@ using nlohmann::json;
 
 json collective_json(const SeenCollective& seen) {
   const CollectiveRecord& record = seen.record;
-  return {{"number", record.number},
-          {"group", record.group},
-          {"kind", record.kind},
-          {"what", record.what},
-          {"bytes", record.bytes},
-          {"state", static_cast<int>(record.state)},
-          {"seconds", seen.seconds}};
+  json text = {{"number", record.number},
+               {"group", record.group},
+               {"kind", record.kind},
+               {"what", record.what},
+               {"bytes", record.bytes},
+               {"state", static_cast<int>(record.state)},
+               {"seconds", seen.seconds}};
+  if (record.peer.has_value()) {
+    text["peer"] = *record.peer;
+  }
+  return text;
 }
 
 SeenCollective read_collective(const json& text) {
@@ -35,6 +39,9 @@ SeenCollective read_collective(const json& text) {
   seen.record.kind = text.at("kind");
   seen.record.what = text.at("what");
   seen.record.bytes = text.at("bytes");
+  if (text.contains("peer")) {
+    seen.record.peer = text.at("peer").get<uint32_t>();
+  }
   const auto state = text.at("state").get<unsigned>();
   seen.record.state = state <= static_cast<unsigned>(CollectiveRecord::State::kFailed)
                           ? static_cast<CollectiveRecord::State>(state)

@@ -180,11 +180,11 @@ void TextGenerator::check(const std::vector<int32_t>& prompt) const {
 
 // All ranks get the number of rank 0, even if they would have computed another one.
 int64_t TextGenerator::from_rank_0(int64_t value) const {
-  if (parts_.collective == nullptr || parts_.collective->world_size() == 1) {
+  if (parts_.ranks == nullptr || parts_.ranks->size() == 1) {
     return value;
   }
   std::array<int64_t, 1> values = {is_first() ? value : std::numeric_limits<int64_t>::min()};
-  parts_.collective->all_reduce(values, Reduce::kMax, "token of a text");
+  parts_.ranks->all_reduce(values, Reduce::kMax, "token of a text");
   return values.front();
 }
 

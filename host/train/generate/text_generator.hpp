@@ -6,7 +6,7 @@
 // Threads: the train thread.
 #pragma once
 
-#include "host/distributed/collectives/collective.hpp"
+#include "host/distributed/collectives/group.hpp"
 #include "host/model/sequence_runner.hpp"
 #include "host/plugin/generation_proxy.hpp"
 #include "host/plugin/model_proxy.hpp"
@@ -48,7 +48,7 @@ class TextGenerator {
     std::vector<int64_t> ends = {};  // ids that end a text
     SequenceInputs inputs = {};
     SequenceBlocks blocks = {};
-    Collective* collective = nullptr;  // null: this rank generates alone
+    Group* ranks = nullptr;  // null: this rank generates alone
   };
 
   // Logs a warning if the model cannot use caches.
@@ -85,7 +85,7 @@ class TextGenerator {
   };
 
   void find_generation();
-  bool is_first() const { return parts_.collective == nullptr || parts_.collective->rank() == 0; }
+  bool is_first() const { return parts_.ranks == nullptr || parts_.ranks->rank() == 0; }
   std::unique_ptr<SequenceRunner> new_sequence(int64_t capacity) const;
   int64_t checked_longest(const SequenceRunner& sequence,
                           int64_t num_prompt,

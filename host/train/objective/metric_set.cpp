@@ -42,13 +42,13 @@ std::vector<std::string> metric_names(const NamedMetric& metric) {
 std::vector<double> metrics_of(MetricState& state,
                                const tenon_exec& exec,
                                size_t num_metrics,
-                               Collective& collective) {
+                               Group& ranks) {
   std::vector<double> metrics(num_metrics, 0.0);
-  if (collective.rank() == 0) {
+  if (ranks.rank() == 0) {
     metrics = state.compute(exec);
   }
-  if (collective.world_size() > 1) {
-    collective.all_reduce(std::span(metrics), Reduce::kSum, "values of a metric");
+  if (ranks.size() > 1) {
+    ranks.all_reduce(std::span(metrics), Reduce::kSum, "values of a metric");
   }
   return metrics;
 }
@@ -176,19 +176,19 @@ void MetricSet::evaluate(const ModelRunner& runner, const Batch& batch, const Ca
   }
 }
 
-MetricSet::Metrics MetricSet::end_evaluation(Collective& collective,
+MetricSet::Metrics MetricSet::end_evaluation(Group& ranks,
                                              const CallPlace& place,
                                              const std::string& series) {
   Metrics metrics;
   for (const auto& entry : entries_) {
     const tenon_exec& exec = entry->exec_at(place);
     const auto tell = [&](MetricState& state, const char* suffix) {
-      const auto values = metrics_of(state, exec, entry->names.size(), collective);
+      const auto values = metrics_of(state, exec, entry->names.size(), ranks);
       for (size_t i = 0; i < values.size(); ++i) {
         metrics.emplace_back(entry->names[i] + suffix, values[i]);
       }
     };
-    entry->evaluation.merge_ranks(exec, collective);
+    entry->evaluation.merge_ranks(exec, ranks);
     tell(entry->evaluation, "");
     if (!series.empty()) {
       MetricState& all = entry->series.try_emplace(series, entry->metric.proxy).first->second;
@@ -236,7 +236,7 @@ void MetricSet::train(const ModelRunner& runner, const Batch& batch, const CallP
   }
 }
 
-MetricSet::Metrics MetricSet::close_record(Collective& collective, const CallPlace& place) {
+MetricSet::Metrics MetricSet::close_record(Group& ranks, const CallPlace& place) {
   Metrics metrics;
   for (const auto& entry : entries_) {
     pass_on(*entry, place);
@@ -244,8 +244,8 @@ MetricSet::Metrics MetricSet::close_record(Collective& collective, const CallPla
     for (auto& stretch : entry->stretches) {
       MetricState merged(entry->metric.proxy);  // this rank's own state continues
       merged.merge(exec, stretch.state);
-      merged.merge_ranks(exec, collective);
-      const auto values = metrics_of(merged, exec, entry->names.size(), collective);
+      merged.merge_ranks(exec, ranks);
+      const auto values = metrics_of(merged, exec, entry->names.size(), ranks);
       for (size_t i = 0; i < values.size(); ++i) {
         metrics.emplace_back(entry->names[i] + stretch.period.suffix, values[i]);
       }

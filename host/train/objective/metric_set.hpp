@@ -69,9 +69,7 @@ class MetricSet final : public Stateful {
   // Errors  PluginError, plugin.bad_result
   void begin_evaluation();
   void evaluate(const ModelRunner& runner, const Batch& batch, const CallPlace& place);
-  Metrics end_evaluation(Collective& collective,
-                         const CallPlace& place,
-                         const std::string& series = "");
+  Metrics end_evaluation(Group& ranks, const CallPlace& place, const std::string& series = "");
   // Discards the state gathered since begin_evaluation().
   void drop_evaluation();
 
@@ -81,7 +79,7 @@ class MetricSet final : public Stateful {
   void train(const ModelRunner& runner, const Batch& batch, const CallPlace& place);
   // Returns the metrics of a record, and resets the metrics since the last record. A collective
   // call that waits for the device.
-  Metrics close_record(Collective& collective, const CallPlace& place);
+  Metrics close_record(Group& ranks, const CallPlace& place);
 
   // Saves the gathered state, between evaluations: NUMBER/name, NUMBER/recent, NUMBER/step,
   // NUMBER/window, NUMBER/run and NUMBER/series. `load` resets metrics that the tree lacks, and

@@ -22,16 +22,15 @@ at::TensorOptions options_of(const MetricStateSpec& spec) {
 }
 
 // Reduces element by element over all ranks.
-void reduce_in_place(at::Tensor& tensor, Collective& collective, Reduce reduce) {
+void reduce_in_place(at::Tensor& tensor, Group& ranks, Reduce reduce) {
   // In the widest type of its class, so that values that are exact on one rank stay exact.
   const bool is_float = tensor.is_floating_point();
   const at::Tensor wide = tensor.to(at::kCPU, is_float ? at::kDouble : at::kLong, false, true);
   const auto size = static_cast<size_t>(wide.numel());
   if (is_float) {
-    collective.all_reduce(
-        std::span(wide.mutable_data_ptr<double>(), size), reduce, "state of a metric");
+    ranks.all_reduce(std::span(wide.mutable_data_ptr<double>(), size), reduce, "state of a metric");
   } else {
-    collective.all_reduce(
+    ranks.all_reduce(
         std::span(wide.mutable_data_ptr<int64_t>(), size), reduce, "state of a metric");
   }
   tensor.copy_(wide);
@@ -39,7 +38,7 @@ void reduce_in_place(at::Tensor& tensor, Collective& collective, Reduce reduce) 
 
 // Returns bit-identical copies of the tensors of all ranks, in rank order. The sizes of their first
 // axis may differ.
-std::vector<at::Tensor> gather(const at::Tensor& tensor, Collective& collective) {
+std::vector<at::Tensor> gather(const at::Tensor& tensor, Group& ranks) {
   const at::Tensor own = tensor.to(at::kCPU).contiguous();
   std::vector<int64_t> shape = own.sizes().vec();
   int64_t row_bytes = static_cast<int64_t>(own.element_size());
@@ -47,7 +46,7 @@ std::vector<at::Tensor> gather(const at::Tensor& tensor, Collective& collective)
     row_bytes *= shape[d];
   }
   std::vector<at::Tensor> all;
-  for (const std::string& bytes : collective.gather_texts(
+  for (const std::string& bytes : ranks.gather_texts(
            {static_cast<const char*>(own.const_data_ptr()), own.nbytes()}, "state of a metric")) {
     if (!shape.empty()) {
       shape[0] = row_bytes > 0 ? static_cast<int64_t>(bytes.size()) / row_bytes : own.size(0);
@@ -155,8 +154,8 @@ void MetricState::merge(const tenon_exec& exec, const MetricState& next) {
   }
 }
 
-void MetricState::merge_ranks(const tenon_exec& exec, Collective& collective) {
-  if (collective.world_size() == 1) {
+void MetricState::merge_ranks(const tenon_exec& exec, Group& ranks) {
+  if (ranks.size() == 1) {
     return;
   }
   const c10::NoGradGuard no_grad;
@@ -169,21 +168,21 @@ void MetricState::merge_ranks(const tenon_exec& exec, Collective& collective) {
   for (size_t i = 0; i < specs.size(); ++i) {
     switch (specs[i].reduce) {
       case TENON_REDUCE_SUM:
-        reduce_in_place(tensors_[i], collective, Reduce::kSum);
+        reduce_in_place(tensors_[i], ranks, Reduce::kSum);
         break;
       case TENON_REDUCE_MAX:
-        reduce_in_place(tensors_[i], collective, Reduce::kMax);
+        reduce_in_place(tensors_[i], ranks, Reduce::kMax);
         break;
       case TENON_REDUCE_CONCAT:
-        parts_[i] = gather(whole(i), collective);
+        parts_[i] = gather(whole(i), ranks);
         break;
       default:
         has_own = true;
-        own[i] = gather(tensors_[i], collective);
+        own[i] = gather(tensors_[i], ranks);
         tensors_[i].copy_(own[i].front());
     }
   }
-  for (uint32_t rank = 1; has_own && rank < collective.world_size(); ++rank) {
+  for (uint32_t rank = 1; has_own && rank < ranks.size(); ++rank) {
     std::vector<const tenon_tensor*> others(specs.size(), nullptr);
     for (size_t i = 0; i < specs.size(); ++i) {
       if (!own[i].empty()) {

@@ -8,7 +8,7 @@
 // Threads: the train thread.
 #pragma once
 
-#include "host/distributed/collectives/collective.hpp"
+#include "host/distributed/collectives/group.hpp"
 #include "host/plugin/metric_proxy.hpp"
 #include "host/tensor/state/state_tree.hpp"
 
@@ -39,7 +39,7 @@ class MetricState final : public Stateful {
 
   // Merges the states of all ranks, in rank order. A collective call.
   // Errors  PluginError; distributed.failed
-  void merge_ranks(const tenon_exec& exec, Collective& collective);
+  void merge_ranks(const tenon_exec& exec, Group& ranks);
 
   // Returns the metrics, in the order of the metric's info.
   // Errors  PluginError

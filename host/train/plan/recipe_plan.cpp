@@ -20,11 +20,11 @@
 #include "host/train/components/component_factory.hpp"
 #include "host/train/components/kernel_policy.hpp"
 #include "host/train/components/optimizer_groups.hpp"
-#include "host/train/components/rank_groups.hpp"
 #include "host/train/components/recomputed_blocks.hpp"
 #include "host/train/components/run_dataset.hpp"
 #include "host/train/components/run_models.hpp"
 #include "host/train/components/saved_activations.hpp"
+#include "host/train/components/sharding_options.hpp"
 #include "host/train/objective/chunked_loss.hpp"
 #include "host/train/objective/loss_set.hpp"
 #include "host/train/objective/metric_set.hpp"
@@ -133,8 +133,8 @@ class Planning {
         request_(request),
         precision_(precision_policy(recipe.train.precision,
                                     is_for_gpu(recipe) ? ComputesOn::kGpu : ComputesOn::kCpu)),
-        mesh_(mesh(recipe, request)),
-        abi_mesh_(mesh_.view()),
+        role_(mesh(recipe, request)),
+        abi_mesh_(role_.mesh().view()),
         factory_(registry, recipe, abi_mesh_) {
     set_kernel_policy(kernel_policy_of(recipe.kernels));
     exec_.seed = recipe.seed;
@@ -159,7 +159,7 @@ class Planning {
       subject.recomputable = recomputed;
     }
     result_.machine = request_.on(is_for_gpu(recipe_) ? kPlannedGpus : kPlannedCpus);
-    subject.microbatches = microbatches_per_step(recipe_, request_.ranks);
+    subject.microbatches = microbatches_per_step(recipe_, role_.samples().count);
     subject.has_host = is_for_gpu(recipe_);
     subject.reshard_after_forward = recipe_.parallel.reshard_after_forward;
     subject.bucket_bytes = recipe_.parallel.bucket_bytes;
@@ -184,8 +184,8 @@ class Planning {
     result_.request = request_;
     result_.batch_size = recipe_.data.batch_size;
     const PlanChoice given{
-        .replicate = mesh_.size(MeshDim::kReplicate),
-        .shard = mesh_.size(MeshDim::kShard),
+        .replicate = role_.mesh().size(MeshDim::kReplicate),
+        .shard = role_.mesh().size(MeshDim::kShard),
         .stage = recipe_.parallel.stage,
         .recomputes = recomputes,
         .offloads = recipe_.parallel.offload,
@@ -205,9 +205,7 @@ class Planning {
 
  private:
   static Mesh mesh(const Recipe& recipe, const PlanRequest& request) {
-    return Mesh({.replicate = recipe.parallel.replicate, .shard = recipe.parallel.shard},
-                static_cast<uint32_t>(request.ranks),
-                0);
+    return Mesh(mesh_degrees(recipe.parallel), static_cast<uint32_t>(request.ranks), 0);
   }
 
   bool averages_parameters() {
@@ -389,8 +387,8 @@ class Planning {
   }
 
   PlanChoice choice_of(const LongestSettings& settings) const {
-    return {.replicate = mesh_.size(MeshDim::kReplicate),
-            .shard = mesh_.size(MeshDim::kShard),
+    return {.replicate = role_.mesh().size(MeshDim::kReplicate),
+            .shard = role_.mesh().size(MeshDim::kShard),
             .stage = recipe_.parallel.stage,
             .recomputes = settings.recompute != "none",
             .offloads = recipe_.parallel.offload,
@@ -453,7 +451,7 @@ class Planning {
   const Recipe& recipe_;
   const PlanRequest& request_;
   PrecisionPolicy precision_;
-  Mesh mesh_;
+  RankRole role_;
   tenon_mesh abi_mesh_;
   ComponentFactory factory_;
   std::optional<RunModels> models_;

@@ -511,11 +511,11 @@ LoadPlan plan_load(const LoadRecipe& load, const LoadedSource& source, const Loa
 std::vector<std::shared_ptr<const TensorSource>> planned_sources(const LoadPlan& plan,
                                                                  const LoadedSource& source,
                                                                  uint32_t rank,
-                                                                 uint32_t world_size) {
+                                                                 uint32_t num_ranks) {
   std::set<std::shared_ptr<const TensorSource>> shared;
   std::vector<std::shared_ptr<const TensorSource>> chosen;
   for (const LoadPlan::Part& part : plan.parts) {
-    if (shared.insert(part.from).second && shared.size() % world_size == rank) {
+    if (shared.insert(part.from).second && shared.size() % num_ranks == rank) {
       chosen.push_back(part.from);
     }
   }
@@ -546,7 +546,7 @@ std::vector<std::shared_ptr<const TensorSource>> planned_sources(const LoadPlan&
       continue;
     }
     const bool is_own = entry.scope == kStateByRow && !source.has_all_rows;
-    if (is_own || ++number % world_size == rank) {
+    if (is_own || ++number % num_ranks == rank) {
       chosen.push_back(*tensor);
     }
   }

@@ -72,7 +72,7 @@ LoadPlan plan_load(const LoadRecipe& load, const LoadedSource& source, const Loa
 std::vector<std::shared_ptr<const TensorSource>> planned_sources(const LoadPlan& plan,
                                                                  const LoadedSource& source,
                                                                  uint32_t rank,
-                                                                 uint32_t world_size);
+                                                                 uint32_t num_ranks);
 
 // Returns a summary for users: "12 parameters, 2 tables (350 rows); unchanged: head.weight".
 std::string plan_text(const LoadPlan& plan, int64_t num_rows);

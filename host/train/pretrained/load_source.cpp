@@ -79,15 +79,15 @@ bool is_lost_source(const Error& error) {
 
 LoadSearch::LoadSearch(const LoadRecipe& load,
                        ComponentFactory& factory,
-                       Collective& collective,
+                       Group& ranks,
                        LoadStorages& storages)
-    : load_(load), factory_(factory), collective_(collective), storages_(storages) {}
+    : load_(load), factory_(factory), ranks_(ranks), storages_(storages) {}
 
 // Only rank 0 searches, so that all ranks see the same checkpoints even if one appears meanwhile.
 std::vector<LoadSearch::Place> LoadSearch::look(size_t source) {
   const LoadSource& from = load_.from[source];
   std::string text;
-  if (collective_.rank() == 0) {
+  if (ranks_.rank() == 0) {
     json told = json::array();
     try {
       if (from.storage.has_value()) {
@@ -112,10 +112,10 @@ std::vector<LoadSearch::Place> LoadSearch::look(size_t source) {
       text = json(error.message()).dump();
     }
   }
-  const json told = json::parse(collective_.broadcast_text(text, 0, "places of " + load_.pointer));
+  const json told = json::parse(ranks_.broadcast_text(text, 0, "places of " + load_.pointer));
   if (told.is_string()) {
     tried_.push_back(told.get<std::string>());
-    if (collective_.rank() == 0) {
+    if (ranks_.rank() == 0) {
       log_info(load_.pointer + ": " + tried_.back());
     }
     return {};
@@ -194,8 +194,8 @@ LoadedSource LoadSearch::open(const Place& place) {
   }
   const CheckpointReader reader(storage_at(place), place.checkpoint);
   source.address = reader.address();
-  source.state = reader.state(collective_.rank(), collective_.world_size(), nullptr);
-  source.has_all_rows = reader.index().num_ranks() != int64_t{collective_.world_size()};
+  source.state = reader.state(ranks_.rank(), ranks_.size(), nullptr);
+  source.has_all_rows = reader.index().num_ranks() != int64_t{ranks_.size()};
   if (const uint32_t version = source.state->version(""); version != kRunStateVersion) {
     throw Error("state.bad_version",
                 formatted("{} has a state of version {}, but this host supports {}",
@@ -263,15 +263,15 @@ LoadedSource LoadSearch::next() {
 }
 
 bool LoadSearch::is_rejected(const std::optional<Error>& mine) {
-  const std::vector<std::string> all = collective_.gather_texts(
-      mine.has_value() ? mine->message() : "", "soundness of what is loaded");
+  const std::vector<std::string> all =
+      ranks_.gather_texts(mine.has_value() ? mine->message() : "", "soundness of what is loaded");
   const auto told =
       std::ranges::find_if(all, [](const std::string& text) { return !text.empty(); });
   if (told == all.end()) {
     return false;
   }
   tried_.push_back(told->find(last_) == std::string::npos ? last_ + ": " + *told : *told);
-  if (collective_.rank() == 0) {
+  if (ranks_.rank() == 0) {
     log_warning(load_.pointer + " skips " + tried_.back());
   }
   return true;

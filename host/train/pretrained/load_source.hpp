@@ -8,7 +8,7 @@
 #pragma once
 
 #include "host/checkpoint/checkpoint_store.hpp"
-#include "host/distributed/collectives/collective.hpp"
+#include "host/distributed/collectives/group.hpp"
 #include "host/error/error.hpp"
 #include "host/recipe/recipe.hpp"
 #include "host/tensor/state/state_tree.hpp"
@@ -45,7 +45,7 @@ class LoadSearch {
   // Owner  the arguments are borrowed
   LoadSearch(const LoadRecipe& load,
              ComponentFactory& factory,
-             Collective& collective,
+             Group& ranks,
              LoadStorages& storages);
 
   // Opens the next source that can be opened. A collective call, as is_rejected().
@@ -71,7 +71,7 @@ class LoadSearch {
 
   const LoadRecipe& load_;
   ComponentFactory& factory_;
-  Collective& collective_;
+  Group& ranks_;
   LoadStorages& storages_;
   size_t num_looked_ = 0;     // number of sources searched
   std::deque<Place> places_;  // of the current source, still to be tried

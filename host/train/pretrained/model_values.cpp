@@ -20,7 +20,7 @@ std::string sources_of(const ModelUse& use) {
 
 }  // namespace
 
-ModelValues::ModelValues(RunModels& models, ComponentFactory& factory, Collective& collective)
+ModelValues::ModelValues(RunModels& models, ComponentFactory& factory, Group& ranks)
     : models_(models) {
   for (size_t i = 1; i < models.members().size(); ++i) {
     RunModels::Member& member = models.members()[i];
@@ -34,7 +34,7 @@ ModelValues::ModelValues(RunModels& models, ComponentFactory& factory, Collectiv
                                  .first_parameter = member.first_parameter,
                                  .first_buffer = member.first_buffer,
                                  .first_parametrization = member.first_parametrization},
-                        collective);
+                        ranks);
   }
 }
 

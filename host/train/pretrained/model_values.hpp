@@ -6,7 +6,7 @@
 // Threads: the train thread. All functions are collective calls, except those of Stateful.
 #pragma once
 
-#include "host/distributed/collectives/collective.hpp"
+#include "host/distributed/collectives/group.hpp"
 #include "host/model/sharded_parameters.hpp"
 #include "host/recipe/recipe.hpp"
 #include "host/tensor/state/state_tree.hpp"
@@ -24,7 +24,7 @@ namespace tenon {
 class ModelValues final : public Stateful {
  public:
   // Owner  all arguments are borrowed
-  ModelValues(RunModels& models, ComponentFactory& factory, Collective& collective);
+  ModelValues(RunModels& models, ComponentFactory& factory, Group& ranks);
 
   // Adds a model whose outputs were stored, with its fingerprint. `use` is borrowed.
   void add_stored(const ModelUse& use, std::string fingerprint);

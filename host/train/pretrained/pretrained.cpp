@@ -82,11 +82,11 @@ std::string every_of(const LoadRecipe& load, ReloadPoint point, uint64_t count) 
 Pretrained::Pretrained(const std::vector<LoadRecipe>& loads,
                        ComponentFactory& factory,
                        LoadGoal goal,
-                       Collective& collective)
-    : loads_(loads), factory_(factory), goal_(std::move(goal)), collective_(collective) {}
+                       Group& ranks)
+    : loads_(loads), factory_(factory), goal_(std::move(goal)), ranks_(ranks) {}
 
 LoadSearch Pretrained::search(const LoadRecipe& load) {
-  return {load, factory_, collective_, storages_};
+  return {load, factory_, ranks_, storages_};
 }
 
 void Pretrained::open() {
@@ -118,7 +118,7 @@ void Pretrained::verify(const Opened& opened) const {
     return;  // safetensors have no checksums
   }
   for (const auto& tensor :
-       planned_sources(opened.plan, opened.source, collective_.rank(), collective_.world_size())) {
+       planned_sources(opened.plan, opened.source, ranks_.rank(), ranks_.size())) {
     const auto element = static_cast<int64_t>(c10::elementSize(tensor->dtype()));
     const at::Tensor buffer =
         at::empty({std::min(kLookedAt / element, tensor->numel())}, tensor->dtype());
@@ -156,7 +156,7 @@ std::vector<Load> Pretrained::reload(ReloadPoint point,
       if (error.id() != "load.no_source") {
         throw;
       }
-      if (collective_.rank() == 0) {
+      if (ranks_.rank() == 0) {
         log_warning(when + " nothing is reloaded: " + error.message());
       }
       continue;
@@ -184,8 +184,8 @@ Load Pretrained::make(const LoadRecipe& load, Opened& opened, const LoadTargets&
     }
     choose(load, opened);
   }
-  collective_.all_reduce(std::span(&num_rows, 1), Reduce::kSum, "rows that were loaded");
-  if (!opened.plan.cautions.empty() && collective_.rank() == 0) {
+  ranks_.all_reduce(std::span(&num_rows, 1), Reduce::kSum, "rows that were loaded");
+  if (!opened.plan.cautions.empty() && ranks_.rank() == 0) {
     std::string lines;
     for (const std::string& line : opened.plan.cautions) {
       lines += "\n  " + line;
@@ -300,8 +300,7 @@ void Pretrained::check_base(const LoadRecipe& load,
     }
   }
   uint64_t sum = 0;
-  for (const std::string& one :
-       collective_.gather_texts(formatted("{}", hash), "hash of the base")) {
+  for (const std::string& one : ranks_.gather_texts(formatted("{}", hash), "hash of the base")) {
     sum += std::stoull(one);
   }
   if (const std::string here = base_hash_text(sum); here != *opened.source.base_hash) {
@@ -429,7 +428,7 @@ StateTree Pretrained::with_optimizer(const LoadRecipe& load,
   TakenState taken = take_slots(own, opened);
   // The state of one rank may fit while that of another rank does not.
   const std::vector<std::string> all =
-      collective_.gather_texts(load.is_strict ? taken.misfits : "", "slots that do not fit");
+      ranks_.gather_texts(load.is_strict ? taken.misfits : "", "slots that do not fit");
   if (const auto told =
           std::ranges::find_if(all, [](const std::string& text) { return !text.empty(); });
       told != all.end()) {

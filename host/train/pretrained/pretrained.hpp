@@ -9,7 +9,7 @@
 // Threads: the train thread. All public functions are collective calls.
 #pragma once
 
-#include "host/distributed/collectives/collective.hpp"
+#include "host/distributed/collectives/group.hpp"
 #include "host/embedding/table_set.hpp"
 #include "host/model/parameter_store.hpp"
 #include "host/model/parametrization_start.hpp"
@@ -54,7 +54,7 @@ class Pretrained {
   Pretrained(const std::vector<LoadRecipe>& loads,
              ComponentFactory& factory,
              LoadGoal goal,
-             Collective& collective);
+             Group& ranks);
 
   // Opens the source of each load and checks it against the model, before anything is allocated.
   // Errors  load.no_source, load.mismatch, load.unmatched; of the model's plugin: weights.*
@@ -106,7 +106,7 @@ class Pretrained {
   const std::vector<LoadRecipe>& loads_;
   ComponentFactory& factory_;
   const LoadGoal goal_;
-  Collective& collective_;
+  Group& ranks_;
   LoadStorages storages_;
   std::deque<Opened> opened_;  // by load
 };

@@ -121,10 +121,7 @@ Checkpointing::Checkpointing(CheckpointingParts parts)
       keeper_(recipe_, storage_, is_run_),
       excluded_(entries_of(metadata_.excluded)),
       on_commit_(std::move(parts.on_commit)),
-      saver_(storage_,
-             parts.collective,
-             parts.place,
-             saver_options(recipe_, [this](const std::string& checkpoint) {
+      saver_(storage_, parts.ranks, saver_options(recipe_, [this](const std::string& checkpoint) {
                if (on_commit_ != nullptr) {
                  on_commit_(storage_->address(checkpoint));
                }

@@ -78,8 +78,7 @@ struct SaveForms {
 struct CheckpointingParts {
   const CheckpointRecipe& recipe;  // borrowed
   std::shared_ptr<CheckpointStore> storage;
-  Collective& collective;  // borrowed
-  WriterPlace place = {};
+  RankGroups& ranks;                 // borrowed
   CheckpointMetadata metadata = {};  // of the run; each save adds its own fields
   // The choices of kernels so far, for the metadata of a save. May be null.
   std::function<std::map<std::string, std::string>()> kernels = {};

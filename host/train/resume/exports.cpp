@@ -60,17 +60,15 @@ StateTree part_of(const StateTree& tree, const StateTree::NameTest& excluded) {
 
 Export::Export(const ExportRecipe& recipe,
                Places places,
-               Collective& collective,
-               WriterPlace place,
+               RankGroups& ranks,
                int retries,
                std::optional<WeightPlaces> layout)
     : recipe_(recipe),
       places_(std::move(places)),
-      collective_(collective),
+      ranks_(ranks),
       layout_(std::move(layout)),
       saver_(places_.shares != nullptr ? places_.shares : places_.made,
-             collective,
-             place,
+             ranks,
              {.retries = retries,
               .on_commit = [this](const std::string&) { tidy(); },
               .make = layout_.has_value() ? std::function([this](const std::string& checkpoint,
@@ -78,7 +76,7 @@ Export::Export(const ExportRecipe& recipe,
                 return make_files(checkpoint, give_up);
               })
                                           : nullptr}) {
-  if (places_.shares == nullptr || place.rank != 0) {
+  if (places_.shares == nullptr || !ranks.role().is_first()) {
     return;
   }
   try {
@@ -106,7 +104,7 @@ bool Export::is_due(RunBoundary boundary, const RunState& state) const {
 
 bool Export::is_there(const std::string& name) const {
   std::string answer;
-  if (collective_.rank() == 0) {
+  if (ranks_.role().is_first()) {
     try {
       const std::vector<std::string> made = places_.made->list();
       answer = std::ranges::find(made, name) != made.end() ? "yes" : "no";
@@ -114,7 +112,7 @@ bool Export::is_there(const std::string& name) const {
       log_warning(error.what());
     }
   }
-  return collective_.broadcast_text(answer, 0, "exports that are there") == "yes";
+  return ranks_.all().broadcast_text(answer, 0, "exports that are there") == "yes";
 }
 
 void Export::begin(const std::string& name,

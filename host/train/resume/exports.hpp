@@ -10,6 +10,7 @@
 
 #include "host/checkpoint/checkpoint_saver.hpp"
 #include "host/checkpoint/retention.hpp"
+#include "host/distributed/collectives/rank_groups.hpp"
 #include "host/recipe/recipe.hpp"
 #include "host/tensor/state/state_tree.hpp"
 #include "host/train/resume/kept_checkpoints.hpp"
@@ -47,8 +48,7 @@ class Export {
   // `layout` is set if the format has a layout. Rank 0 removes shares that an earlier run left.
   Export(const ExportRecipe& recipe,
          Places places,
-         Collective& collective,
-         WriterPlace place,
+         RankGroups& ranks,
          int retries,
          std::optional<WeightPlaces> layout);
 
@@ -88,7 +88,7 @@ class Export {
 
   const ExportRecipe& recipe_;
   Places places_;
-  Collective& collective_;
+  RankGroups& ranks_;
   std::optional<WeightPlaces> layout_;
   std::string begun_;
   std::optional<LostSave> lost_;

@@ -65,22 +65,22 @@ Error with_address(const Error& error, const std::string& address) {
 }
 
 ResumeCandidates::ResumeCandidates(std::shared_ptr<CheckpointStore> storage,
-                                   Collective& collective,
+                                   Group& ranks,
                                    std::vector<std::string> checkpoints,
                                    std::function<void(const CheckpointReader&)> accept)
     : storage_(std::move(storage)),
-      collective_(collective),
+      ranks_(ranks),
       checkpoints_(std::move(checkpoints)),
       num_left_(checkpoints_.size()),
       accept_(std::move(accept)) {
   auto count = static_cast<int64_t>(num_left_);
-  collective_.all_reduce(std::span(&count, 1), Reduce::kMax, "number of checkpoints");
+  ranks_.all_reduce(std::span(&count, 1), Reduce::kMax, "number of checkpoints");
   num_left_ = static_cast<size_t>(count);
   checkpoints_.resize(num_left_);
 }
 
 void ResumeCandidates::warn(const std::string& why) const {
-  if (collective_.rank() == 0) {
+  if (ranks_.rank() == 0) {
     log_warning(why + (num_left_ > 0 ? "; trying the checkpoint before it" : ""));
   }
 }
@@ -88,14 +88,14 @@ void ResumeCandidates::warn(const std::string& why) const {
 const StateTree& ResumeCandidates::next() {
   while (num_left_ > 0) {
     const std::string checkpoint =
-        collective_.broadcast_text(checkpoints_.at(num_tried_), 0, "name of a checkpoint");
+        ranks_.broadcast_text(checkpoints_.at(num_tried_), 0, "name of a checkpoint");
     ++num_tried_;
     --num_left_;
     std::optional<Error> error;
     std::vector<std::string> dropped;
     try {
       reader_.emplace(storage_, checkpoint);
-      state_ = reader_->state(collective_.rank(), collective_.world_size(), &dropped);
+      state_ = reader_->state(ranks_.rank(), ranks_.size(), &dropped);
       state_.leave_out(entries_of(reader_->index().metadata.excluded));
     } catch (const std::exception& failure) {
       error = checkpoint_failure(failure, CheckpointPart::kIndex);
@@ -105,7 +105,7 @@ const StateTree& ResumeCandidates::next() {
       error = with_address(*error, storage_->address(checkpoint));
     }
     int64_t is_damaged = error.has_value() ? 1 : 0;
-    collective_.all_reduce(std::span(&is_damaged, 1), Reduce::kMax, "soundness of a checkpoint");
+    ranks_.all_reduce(std::span(&is_damaged, 1), Reduce::kMax, "soundness of a checkpoint");
     if (is_damaged != 0) {
       reject(error);
       continue;
@@ -114,11 +114,11 @@ const StateTree& ResumeCandidates::next() {
       accept_(*reader_);
     }
     if (const Excluded& excluded = reader_->index().metadata.excluded;
-        !excluded.is_empty() && collective_.rank() == 0) {
+        !excluded.is_empty() && ranks_.rank() == 0) {
       log_warning(reader_->address() + " is without " + excluded_text(excluded) +
                   ": they keep their initial values");
     }
-    if (!dropped.empty() && collective_.rank() == 0) {
+    if (!dropped.empty() && ranks_.rank() == 0) {
       std::set<std::string> owners;
       for (const std::string& entry : dropped) {
         if (const std::string owner = owner_of(entry); !owner.empty()) {
@@ -129,7 +129,7 @@ const StateTree& ResumeCandidates::next() {
         log_warning(
             formatted("the run had {} ranks and has {} now: state of single ranks starts over ({})",
                       reader_->index().num_ranks(),
-                      collective_.world_size(),
+                      ranks_.size(),
                       joined({owners.begin(), owners.end()})));
       }
     }
@@ -145,7 +145,7 @@ const StateTree& ResumeCandidates::next() {
 }
 
 void ResumeCandidates::reject(const std::optional<Error>& error) {
-  const std::vector<std::string> all = collective_.gather_texts(
+  const std::vector<std::string> all = ranks_.gather_texts(
       error.has_value() ? error->id() + "\n" + error->message() : "", "damage of a checkpoint");
   const auto told =
       std::ranges::find_if(all, [](const std::string& text) { return !text.empty(); });

@@ -8,7 +8,7 @@
 
 #include "host/checkpoint/checkpoint_reader.hpp"
 #include "host/checkpoint/checkpoint_store.hpp"
-#include "host/distributed/collectives/collective.hpp"
+#include "host/distributed/collectives/group.hpp"
 #include "host/error/error.hpp"
 
 #include <exception>
@@ -39,7 +39,7 @@ class ResumeCandidates {
   // Only rank 0's `checkpoints` count. `accept` may refuse a checkpoint by throwing, which ends the
   // run.
   ResumeCandidates(std::shared_ptr<CheckpointStore> storage,
-                   Collective& collective,
+                   Group& ranks,
                    std::vector<std::string> checkpoints,
                    std::function<void(const CheckpointReader&)> accept = {});
 
@@ -60,7 +60,7 @@ class ResumeCandidates {
   void warn(const std::string& why) const;
 
   std::shared_ptr<CheckpointStore> storage_;
-  Collective& collective_;
+  Group& ranks_;
   std::vector<std::string> checkpoints_;
   size_t num_left_;
   size_t num_tried_ = 0;

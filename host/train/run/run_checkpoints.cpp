@@ -72,6 +72,7 @@ RunCheckpoints::RunCheckpoints(const RunContext& context, std::optional<RunLock>
       recipe_(context.recipe),
       request_(context.request),
       world_(context.world),
+      ranks_(context.ranks),
       lock_(lock) {}
 
 // Returns the run folder from before a launcher restarted the ranks; "" if there was none. A folder
@@ -264,14 +265,14 @@ RunFolder RunCheckpoints::make_folder() {
 ResumeCandidates* RunCheckpoints::find(const RunFolder& folder) {
   // Restarted ranks resume from checkpoints of this run, not from --resume PATH.
   const bool has_own =
-      !world_.control()
+      !ranks_.all()
            .broadcast_text(
                to_try_.empty() ? "" : to_try_.front(), 0, "newest checkpoint of the run folder")
            .empty();
   // A run that starts over begins with what its lost attempt began with, as rank 0 has read.
-  beginning_.tables_from = world_.control().broadcast_text(
-      has_own ? "" : beginning_.tables_from, 0, "folder of table rows");
-  beginning_.resumed_from = world_.control().broadcast_text(
+  beginning_.tables_from =
+      ranks_.all().broadcast_text(has_own ? "" : beginning_.tables_from, 0, "folder of table rows");
+  beginning_.resumed_from = ranks_.all().broadcast_text(
       request_.resume.from == ResumeFrom::kPath ? request_.resume.path : beginning_.resumed_from,
       0,
       "checkpoint to resume from");
@@ -283,7 +284,7 @@ ResumeCandidates* RunCheckpoints::find(const RunFolder& folder) {
     }
     std::ranges::reverse(named.checkpoints);
     saved_.emplace(std::move(named.storage),
-                   world_.control(),
+                   ranks_.all(),
                    std::move(named.checkpoints),
                    [this](const CheckpointReader& reader) {
                      check_changes(reader);
@@ -291,7 +292,7 @@ ResumeCandidates* RunCheckpoints::find(const RunFolder& folder) {
                    });
   } else {
     saved_.emplace(storage_at(folder.path()),
-                   world_.control(),
+                   ranks_.all(),
                    to_try_,
                    [this, &folder](const CheckpointReader& reader) {
                      check_changes(reader);
@@ -318,7 +319,7 @@ void RunCheckpoints::check_changes(const CheckpointReader& reader) {
             "\"checkpoints\" folder of a run");
   }
   auto changes = recipe_changes({reader.recipe(), reader.index().num_ranks()},
-                                {frozen_recipe(recipe_), static_cast<int64_t>(world_.size())});
+                                {frozen_recipe(recipe_), int64_t{ranks_.role().num_ranks()}});
   if (request_.is_eval_only) {  // data, losses and metrics are those of now
     std::erase_if(changes, [](const RecipeChange& change) {
       return !has_change_at(std::span(&change, 1), kOfModel);

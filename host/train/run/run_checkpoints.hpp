@@ -87,6 +87,7 @@ class RunCheckpoints {
   const Recipe& recipe_;
   const RunRequest& request_;
   World& world_;
+  RankGroups& ranks_;
   std::optional<RunLock>& lock_;
   std::vector<std::string> to_try_;  // on rank 0: checkpoints of the run folder, newest first
   RunBeginning beginning_;           // of this start; on other ranks than 0, after find()

@@ -14,9 +14,9 @@
 #include "host/text/formatted.hpp"
 #include "host/text/joined.hpp"
 #include "host/text/metric_name.hpp"
-#include "host/train/components/rank_groups.hpp"
 #include "host/train/components/recomputed_blocks.hpp"
 #include "host/train/components/saved_activations.hpp"
+#include "host/train/components/sharding_options.hpp"
 #include "host/train/objective/chunked_loss.hpp"
 #include "host/train/objective/input_binding.hpp"
 #include "host/train/pretrained/tokenizer_files.hpp"
@@ -68,7 +68,7 @@ RunComponents::RunComponents(const RunContext& context)
   create_tables();
   create_optimizers();
   average_ = find_average(hooks_, partitions_);
-  plan_ = plan_loop(recipe_, *losses_, hooks_, scheduler(), context_.platform.mesh().world_size());
+  plan_ = plan_loop(recipe_, *losses_, hooks_, scheduler(), context_.platform.role());
   check_loop();
 }
 
@@ -410,7 +410,7 @@ void RunComponents::check_packing(DataSource& source) const {
       check_longest(lengths, nullptr, options);
     }
   }
-  if (!reads("position_ids") && context_.platform.mesh().rank() == 0) {
+  if (!reads("position_ids") && context_.platform.role().is_first()) {
     log_warning(source.name() + " is packed, but " +
                 models_->trained().proxy.instance().identity().describe() +
                 " does not read position_ids: its positions do not restart with each sample");
@@ -431,7 +431,7 @@ void RunComponents::check_loop() {
                       scheduler_.has_value() ? &*scheduler_ : nullptr,
                       plan_.total_steps);
   if (recipe_.train.normalize == Normalize::kItems && !context_.request.is_eval_only) {
-    losses_->check_additive(plan_.microbatches_per_step * context_.platform.mesh().world_size());
+    losses_->check_additive(plan_.microbatches_per_step * context_.platform.role().samples().count);
   }
   if (recipe_.train.loss_chunk.has_value()) {
     check_chunking(graph_, *losses_, *metric_set_, plan_.counts_ahead);
@@ -490,8 +490,8 @@ uint64_t RunComponents::data_seed() const {
 }
 
 DataRank RunComponents::data_rank() const {
-  const Mesh& mesh = context_.platform.mesh();
-  return {.rank = mesh.rank(), .size = mesh.world_size()};
+  const RankIndex share = context_.platform.role().samples();
+  return {.rank = share.index, .size = share.count};
 }
 
 ParameterLayout RunComponents::parameter_layout() const {
@@ -501,8 +501,8 @@ ParameterLayout RunComponents::parameter_layout() const {
   layout.seen_dtype = platform.precision().compute;
   layout.device = platform.device();
   layout.partition_of = [this](uint32_t p) { return optimizer_plan_.partition_of[p]; };
-  layout.sharing = sharing_of(recipe_.parallel, platform.mesh(), platform.device());
-  layout.unsharded = unsharded_of(platform.mesh());
+  layout.sharing = sharing_of(recipe_.parallel, platform.role(), platform.device());
+  layout.unsharded = unsharded_of(platform.role());
   layout.sharing.frees_gradients = recipe_.train.update_in_backward;
   layout.unsharded.frees_gradients = recipe_.train.update_in_backward;
   layout.is_unsharded = [this](uint32_t p) { return unsharded_[p]; };
@@ -517,8 +517,8 @@ LoaderOptions RunComponents::loader_options() const {
   options.batch_size = recipe_.data.batch_size;
   options.rank = data_rank();
   options.last = recipe_.data.last == LastBatch::kDrop ? Remainder::kDrop : Remainder::kShort;
-  options.samples_per_step =
-      recipe_.data.batch_size * plan_.microbatches_per_step * context_.platform.mesh().world_size();
+  options.samples_per_step = recipe_.data.batch_size * plan_.microbatches_per_step *
+                             context_.platform.role().samples().count;
   options.shuffle = recipe_.data.shuffle;
   options.seed = data_seed();
   options.num_threads = static_cast<int>(recipe_.data.loader_threads);

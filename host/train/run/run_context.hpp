@@ -4,6 +4,7 @@
 // Threads: [main].
 #pragma once
 
+#include "host/distributed/collectives/rank_groups.hpp"
 #include "host/distributed/collectives/world.hpp"
 #include "host/recipe/recipe.hpp"
 #include "host/train/components/component_factory.hpp"
@@ -17,6 +18,7 @@ struct RunContext {
   const RunRequest& request;
   const RunPlatform& platform;
   World& world;
+  RankGroups& ranks;
   ComponentFactory& factory;
 };
 

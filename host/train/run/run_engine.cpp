@@ -38,11 +38,10 @@ ExecBase on_cpu(ExecBase exec) {
   return exec;
 }
 
-WriterPlace writer_place(const Mesh& mesh) {
-  return {.rank = mesh.rank(),
-          .world_size = mesh.world_size(),
-          .replica = mesh.coordinate(MeshDim::kReplicate),
-          .num_replicas = mesh.size(MeshDim::kReplicate)};
+// Creates the groups that need to know the device and the model.
+RankGroups& connected(const RunContext& context, const RunComponents& components) {
+  context.ranks.connect(context.platform.device(), !components.table_plan().tables.empty());
+  return context.ranks;
 }
 
 LoadGoal load_goal(RunComponents& components) {
@@ -70,12 +69,9 @@ RunEngine::RunEngine(const RunContext& context,
       bank_(make_bank()),
       model_values_(make_model_values()),
       checkpoints_(make_checkpoints()),
-      rank_groups_(context.world,
-                   context.platform.mesh(),
-                   context.platform.device(),
-                   !components.table_plan().tables.empty()),
+      ranks_(connected(context, components)),
       parameters_(components.graph(), components.parameter_layout()),
-      flow_(parameters_, rank_groups_.for_flow(), flow_options(recipe_.parallel)),
+      flow_(parameters_, ranks_, flow_options(recipe_.parallel)),
       init_frame_(components.model().instance().host(), on_cpu(context.platform.exec())),
       tables_(make_tables()),
       rows_(make_rows()),
@@ -90,7 +86,7 @@ RunEngine::RunEngine(const RunContext& context,
               .parameters = parameters_,
               .flow = flow_,
               .values = values_,
-              .collective = context.world.control(),
+              .ranks = context.ranks.all(),
               .exec = context.platform.exec()}),
       train_data_(components.train_set().source(),
                   components.loader_options(),
@@ -137,7 +133,7 @@ std::unique_ptr<Pretrained> RunEngine::make_bank() {
     return nullptr;
   }
   auto bank = std::make_unique<Pretrained>(
-      recipe_.load, context_.factory, load_goal(components_), context_.world.control());
+      recipe_.load, context_.factory, load_goal(components_), context_.ranks.all());
   if (saved_ == nullptr && context_.request.start_from == nullptr) {
     bank->open();
   }
@@ -149,8 +145,8 @@ std::unique_ptr<ModelValues> RunEngine::make_model_values() {
   if (recipe_.further_models.empty() || is_seed_only()) {
     return nullptr;
   }
-  auto values = std::make_unique<ModelValues>(
-      components_.models(), context_.factory, context_.world.control());
+  auto values =
+      std::make_unique<ModelValues>(components_.models(), context_.factory, context_.ranks.all());
   for (const RunModels::Member& member : components_.models().stored()) {
     values->add_stored(member.use, components_.stored_fingerprints().at(member.use.name));
   }
@@ -162,14 +158,12 @@ std::unique_ptr<Checkpointing> RunEngine::make_checkpoints() {
   if (!recipe_.checkpoint.has_value() && !is_seed_only()) {
     return nullptr;
   }
-  const WriterPlace place = writer_place(context_.platform.mesh());
   CheckpointMetadata metadata = run_checkpoints_.metadata();
   metadata.excluded = components_.excluded();
   auto checkpoints = std::make_unique<Checkpointing>(CheckpointingParts{
       .recipe = saving_,
       .storage = run_checkpoints_.storage_at(folder_.path()),
-      .collective = context_.world.control(),
-      .place = place,
+      .ranks = context_.ranks,
       .metadata = std::move(metadata),
       .kernels = kernel_answers,
       .frozen_recipe = frozen_recipe(recipe_),
@@ -177,11 +171,11 @@ std::unique_ptr<Checkpointing> RunEngine::make_checkpoints() {
       .on_commit = [run_dir = folder_.path()](
                        const std::string& address) { write_last_checkpoint(run_dir, address); },
       .is_run = [this](const std::string& run) { return run_checkpoints_.is_run(run); }});
-  add_exports(*checkpoints, place);
+  add_exports(*checkpoints);
   return checkpoints;
 }
 
-void RunEngine::add_exports(Checkpointing& checkpoints, const WriterPlace& place) {
+void RunEngine::add_exports(Checkpointing& checkpoints) {
   const auto storage = [&](const std::string& what) -> std::shared_ptr<CheckpointStore> {
     return make_checkpoint_storage(
         context_.factory, saving_.storage, folder_.path(), "exports/" + what);
@@ -196,8 +190,7 @@ void RunEngine::add_exports(Checkpointing& checkpoints, const WriterPlace& place
     checkpoints.add_export(std::make_unique<Export>(
         one,
         Export::Places{.made = storage(name), .shares = has_layout ? storage("." + name) : nullptr},
-        context_.world.control(),
-        place,
+        context_.ranks,
         static_cast<int>(saving_.retries),
         has_layout ? components_.export_places() : std::nullopt));
   }
@@ -210,12 +203,11 @@ std::unique_ptr<TableSet> RunEngine::make_tables() {
     return nullptr;
   }
   auto tables = std::make_unique<TableSet>(
-      components_.take_tables(), plan.lookups, context_.platform.exec(), rank_groups_.for_tables());
+      components_.take_tables(), plan.lookups, context_.platform.exec(), &ranks_.rows());
   if (const std::string& from = run_checkpoints_.tables_from(); !from.empty()) {
-    const Mesh& mesh = context_.platform.mesh();
-    together(context_.world.control(), "import of tables", [&] {
-      import_tables(*tables, from, [&mesh](int64_t id) {
-        return RowExchange::owner_of(id, mesh.world_size()) == mesh.rank();
+    together(context_.ranks.all(), "import of tables", [&] {
+      import_tables(*tables, from, [&rows = ranks_.rows()](int64_t id) {
+        return RowExchange::owner_of(id, rows.size()) == rows.rank();
       });
     });
   }
@@ -254,7 +246,7 @@ std::vector<uint32_t> RunEngine::values_read() {
 ExecBase RunEngine::exec_of_shards() const {
   ExecBase exec = context_.platform.exec();
   const FlatSharing sharing =
-      sharing_of(recipe_.parallel, context_.platform.mesh(), context_.platform.device());
+      sharing_of(recipe_.parallel, context_.platform.role(), context_.platform.device());
   if (sharing.home.has_value()) {
     exec.device = *sharing.home;
     exec.stream = nullptr;
@@ -343,7 +335,7 @@ std::unique_ptr<StepProfile> RunEngine::make_profile() const {
   return std::make_unique<StepProfile>(
       *context_.request.profile,
       folder_.file(is_first() ? "profile.json"
-                              : formatted("logs/profile-rank-{}.json", platform.mesh().rank())),
+                              : formatted("logs/profile-rank-{}.json", platform.role().rank())),
       platform.device().is_cuda() ? StepProfile::Devices::kCpuAndGpu : StepProfile::Devices::kCpu);
 }
 
@@ -406,7 +398,6 @@ void RunEngine::note_boundary(RunBoundary point, Trainer& trainer) {
 TrainerParts RunEngine::make_trainer_parts(const LoopSurroundings& surroundings) {
   const RunRequest& request = context_.request;
   const RunPlatform& platform = context_.platform;
-  const bool shares_norms = platform.gpu() != nullptr && platform.mesh().world_size() > 1;
   return {.recipe = recipe_,
           .plan = components_.plan(),
           .parameters = parameters_,
@@ -442,9 +433,7 @@ TrainerParts RunEngine::make_trainer_parts(const LoopSurroundings& surroundings)
           .metrics = metrics_,
           .sinks = sinks_,
           .progress = surroundings.progress,
-          .collective = context_.world.control(),
-          .mesh = platform.mesh(),
-          .norms = shares_norms ? rank_groups_.for_flow().all : nullptr,
+          .ranks = ranks_,
           .signals = &surroundings.signals,
           .published = surroundings.published,
           .profile = profile_.get(),
@@ -478,19 +467,18 @@ std::optional<uint64_t> RunEngine::finished_step() {
       step = summary["steps"].get<int64_t>();
     }
   }
-  context_.world.control().all_reduce(std::span(&step, 1), Reduce::kMax, "step of the summary");
+  context_.ranks.all().all_reduce(std::span(&step, 1), Reduce::kMax, "step of the summary");
   return step >= 0 ? std::optional(static_cast<uint64_t>(step)) : std::nullopt;
 }
 
 void RunEngine::export_rows() {
   const TableFolders& tables = context_.request.tables;
-  const Mesh& mesh = context_.platform.mesh();
-  together(context_.world.control(), "export of tables", [&] {
+  together(context_.ranks.all(), "export of tables", [&] {
     export_tables(*tables_,
                   tables.export_to,
                   tables.has_slots ? RowParts::kAll : RowParts::kValues,
-                  mesh.rank(),
-                  mesh.world_size());
+                  ranks_.rows().rank(),
+                  ranks_.rows().size());
   });
 }
 

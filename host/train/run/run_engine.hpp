@@ -20,7 +20,7 @@
 #include "host/optim/loss_scale.hpp"
 #include "host/optim/optimizer_driver.hpp"
 #include "host/train/best_state.hpp"
-#include "host/train/components/rank_groups.hpp"
+#include "host/train/components/sharding_options.hpp"
 #include "host/train/flop_meter.hpp"
 #include "host/train/parameter_averages.hpp"
 #include "host/train/pretrained/model_values.hpp"
@@ -80,7 +80,7 @@ class RunEngine {
   std::unique_ptr<Pretrained> make_bank();
   std::unique_ptr<ModelValues> make_model_values();
   std::unique_ptr<Checkpointing> make_checkpoints();
-  void add_exports(Checkpointing& checkpoints, const WriterPlace& place);
+  void add_exports(Checkpointing& checkpoints);
   std::unique_ptr<TableSet> make_tables();
   std::unique_ptr<TableRows> make_rows() const;
   ModelRunner make_runner();
@@ -115,7 +115,7 @@ class RunEngine {
   std::unique_ptr<Pretrained> bank_;            // null: the recipe loads nothing
   std::unique_ptr<ModelValues> model_values_;   // null: there is only the trained model
   std::unique_ptr<Checkpointing> checkpoints_;  // null: nothing is saved
-  RankGroups rank_groups_;
+  RankGroups& ranks_;
   ParameterStore parameters_;
   ShardedParameters flow_;
   ExecFrame init_frame_;

@@ -10,6 +10,7 @@
 #include "host/tensor/tensor_service.hpp"
 #include "host/text/formatted.hpp"
 #include "host/train/components/kernel_policy.hpp"
+#include "host/train/components/sharding_options.hpp"
 #include "host/train/run/run_kernels.hpp"
 
 #include <c10/core/DefaultDtype.h>
@@ -30,9 +31,7 @@ Mesh mesh_of(const Recipe& recipe, const RankEnvironment& ranks, RunPlatform::Pu
   if (purpose == RunPlatform::Purpose::kCheck && ranks.launcher.empty()) {
     return Mesh();
   }
-  return Mesh({.replicate = recipe.parallel.replicate, .shard = recipe.parallel.shard},
-              ranks.world_size,
-              ranks.rank);
+  return Mesh(mesh_degrees(recipe.parallel), ranks.world_size, ranks.rank);
 }
 
 // Each rank of a machine has its own GPU.
@@ -55,8 +54,8 @@ ComputeDevice open_run_device(const Recipe& recipe, const RunRequest& request) {
 }  // namespace
 
 RunPlatform::RunPlatform(const Recipe& recipe, const RunRequest& request, Purpose purpose)
-    : mesh_(mesh_of(recipe, request.ranks, purpose)),
-      mesh_view_(mesh_.view()),
+    : role_(mesh_of(recipe, request.ranks, purpose)),
+      mesh_view_(role_.mesh().view()),
       device_(open_run_device(recipe, request)),
       precision_(precision_policy(recipe.train.precision,
                                   device_.gpu != nullptr ? ComputesOn::kGpu : ComputesOn::kCpu)) {
@@ -73,6 +72,7 @@ RunPlatform::RunPlatform(const Recipe& recipe, const RunRequest& request, Purpos
   exec_.compute_dtype = precision_.compute;
   exec_.autocast_dtype = precision_.autocast;
   exec_.mesh = &mesh_view_;
+  exec_.random_stream = role_.random_stream();
   exec_.tensors = tensor_service();
   exec_.ops = op_service();
 }

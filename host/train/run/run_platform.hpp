@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The platform of a run: its place in the mesh of ranks, its device, its precision, and the
+// The platform of a run: its role among the ranks, its device, its precision, and the
 // `tenon_exec` that all components share. Belongs to one process and knows no component.
 // Invariant: the device is opened before the first operator runs, and outlives all computation.
 // Threads: [main].
@@ -8,7 +8,7 @@
 
 #include "host/device/compute_device.hpp"
 #include "host/device/precision.hpp"
-#include "host/distributed/ranks/mesh.hpp"
+#include "host/distributed/ranks/rank_role.hpp"
 #include "host/model/parameter_store.hpp"
 #include "host/recipe/recipe.hpp"
 #include "host/tensor/exec_frame.hpp"
@@ -38,9 +38,9 @@ class RunPlatform {
   // operator.
   void set_up_process(const Recipe& recipe) const;
 
-  const Mesh& mesh() const { return mesh_; }
+  const RankRole& role() const { return role_; }
   const tenon_mesh& mesh_view() const { return mesh_view_; }
-  bool is_first() const { return mesh_.rank() == 0; }
+  bool is_first() const { return role_.is_first(); }
   c10::Device device() const { return device_.torch; }
   // Returns "cpu" or "cuda".
   std::string device_type() const;
@@ -59,7 +59,7 @@ class RunPlatform {
   std::map<std::string, uint64_t> waits_by_plugin() const;
 
  private:
-  const Mesh mesh_;
+  const RankRole role_;
   const tenon_mesh mesh_view_;
   ComputeDevice device_;
   PrecisionPolicy precision_;

@@ -149,15 +149,17 @@ void put_setting(Json& summary, const RunReport& report, const Outcome& outcome)
     summary["device_waits"] = report.device_waits;
   }
   summary["live_handles"] = report.live_handles;
-  summary["world_size"] = report.mesh.world_size();
-  summary["mesh"] = {{"replicate", report.mesh.size(MeshDim::kReplicate)},
-                     {"shard", report.mesh.size(MeshDim::kShard)}};
+  const Mesh& mesh = report.role.mesh();
+  summary["world_size"] = report.role.num_ranks();
+  summary["mesh"] = {{"replicate", mesh.size(MeshDim::kReplicate)},
+                     {"shard", mesh.size(MeshDim::kShard)}};
   const Traffic& traffic = outcome.traffic;
   summary["sent_bytes"] = {{"all_reduce", traffic.all_reduce},
                            {"all_gather", traffic.all_gather},
                            {"reduce_scatter", traffic.reduce_scatter},
                            {"broadcast", traffic.broadcast},
                            {"all_to_all", traffic.all_to_all},
+                           {"send", traffic.send},
                            {"control", traffic.control}};
   summary["peak_tensor_bytes"] = outcome.peak_tensor_bytes;
   summary["command_line"] = report.command_line;
@@ -190,9 +192,9 @@ std::string header_text(const RunReport& report) {
   }
   text += formatted(
       "{}{}, seed {}\n", padded("recipe", role_width), report.recipe.file, report.recipe.seed);
-  if (const uint32_t num_ranks = report.mesh.world_size(); num_ranks > 1) {
-    text +=
-        formatted("{}{} ranks: {}\n", padded("ranks", role_width), num_ranks, report.mesh.text());
+  if (const uint32_t num_ranks = report.role.num_ranks(); num_ranks > 1) {
+    text += formatted(
+        "{}{} ranks: {}\n", padded("ranks", role_width), num_ranks, report.role.mesh().text());
   }
   for (const ReportedComponent& component : report.components) {
     text +=

@@ -3,7 +3,7 @@
 // Reports of a run: its header at the start, its last line and summary.json at the end.
 #pragma once
 
-#include "host/distributed/ranks/mesh.hpp"
+#include "host/distributed/ranks/rank_role.hpp"
 #include "host/recipe/recipe.hpp"
 #include "host/train/components/reported_component.hpp"
 #include "host/train/run_state/outcome.hpp"
@@ -31,7 +31,7 @@ struct RunReport {
   std::string device;  // "2 threads, AVX512"
   std::string run_dir;
   std::string command_line;
-  Mesh mesh = {};
+  RankRole role = {};
   int64_t num_parameters = 0;
   std::vector<ReportedComponent> components;
   std::map<std::string, uint64_t> device_waits;  // waits for the GPU, by plugin id

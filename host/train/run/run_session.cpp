@@ -162,9 +162,10 @@ RunSession::RunSession(const Recipe& recipe,
       platform_(recipe, request, purpose),
       watchdog_(watch_limits(recipe), [this](const StuckCall& call) { end_stuck(call); }),
       world_(World::join(ranks_to_join(request, purpose), world_options(recipe.parallel))),
+      ranks_(*world_, platform_.role()),
       watch_(*world_, request.ranks, world_options(recipe.parallel), published_),
       factory_(registry, recipe, platform_.mesh_view()),
-      context_{recipe, request, platform_, *world_, factory_},
+      context_{recipe, request, platform_, *world_, ranks_, factory_},
       checkpoints_(context_, lock_) {}
 
 // ---- before training ----
@@ -175,7 +176,7 @@ void RunSession::check() {
 }
 
 void RunSession::check_with_all() {
-  Collective& control = world_->control();
+  Group& control = ranks_.all();
   together(control, "errors so far", [] {});  // see fail_with_others()
   together(control, "comparison of the ranks", [&] {
     agree_on_metadata(control, run_fingerprint(recipe_, platform_.device()));
@@ -190,7 +191,7 @@ void RunSession::check_with_all() {
 
 // For checkpoints, and for the comparison with the checkpoint that the run resumes from.
 void RunSession::record_sources() {
-  Collective& control = world_->control();
+  Group& control = ranks_.all();
   std::vector<ListedSource> listed;
   together(
       control, "list of the data's files", [&] { listed = list_sources(*components_, factory_); });
@@ -223,7 +224,7 @@ RunReport RunSession::make_report() {
                    platform_.description(),
                    "",
                    request_.command_line,
-                   platform_.mesh(),
+                   platform_.role(),
                    components_->graph().num_elements(),
                    components_->reported(),
                    {},
@@ -248,7 +249,7 @@ RunFolder RunSession::make_first_folder() {
 
 // Rank 0 makes and names the run folder; the other ranks write their logs to it.
 RunFolder RunSession::open_folder() {
-  Collective& control = world_->control();
+  Group& control = ranks_.all();
   std::optional<RunFolder> folder;
   together(control, "making the run folder", [&] {
     if (is_first()) {
@@ -263,7 +264,7 @@ RunFolder RunSession::open_folder() {
         return;
       }
       folder = RunFolder::join(path);
-      const std::string log = folder->file(formatted("logs/rank-{}.txt", platform_.mesh().rank()));
+      const std::string log = folder->file(formatted("logs/rank-{}.txt", platform_.role().rank()));
       if (request_.ranks.launcher == "launch") {
         move_output_to(log);  // its terminal output is not shown
       } else {
@@ -331,7 +332,7 @@ void RunSession::watch_folder(const RunFolder& folder, const RunReport& report) 
 }
 
 Outcome RunSession::train(const SignalWatch& signals) {
-  report_crashes_of(platform_.mesh().rank(), platform_.mesh().world_size());
+  report_crashes_of(platform_.role().rank(), platform_.role().num_ranks());
   RunReport report = make_report();
   const RunFolder folder = open_folder();
   report.run_dir = folder.path();
@@ -368,7 +369,7 @@ Outcome RunSession::train(const SignalWatch& signals) {
 // Decides whether the run ends before it allocates memory. A run that resumes first loads its
 // state, which its summary reports; an import saves what it has read. Called by every rank.
 bool RunSession::is_stopped_already(const SignalWatch& signals) {
-  Collective& control = world_->control();
+  Group& control = ranks_.all();
   return request_.weights.format.empty() && any_rank(control, signals.received() != 0) &&
          !any_rank(control, is_first() && checkpoints_.has_some());
 }
@@ -378,7 +379,7 @@ Outcome RunSession::stopped_outcome(const SignalWatch& signals) {
   Outcome outcome;
   outcome.code = ExitCode::kStopped;
   outcome.reason = first_text(
-      world_->control(), signal != 0 ? std::string("received ") + SignalWatch::name(signal) : "");
+      ranks_.all(), signal != 0 ? std::string("received ") + SignalWatch::name(signal) : "");
   outcome.seconds = seconds();
   return outcome;
 }

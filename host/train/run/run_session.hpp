@@ -117,6 +117,7 @@ class RunSession {
   std::function<void(const std::string& reason)> write_stop_summary_;  // as above
   Watchdog watchdog_;  // outlives all components: destroy() may hang too
   const std::unique_ptr<World> world_;
+  RankGroups ranks_;
   RankWatch watch_;
   ComponentFactory factory_;
   const RunContext context_;

@@ -109,13 +109,13 @@ std::vector<SourceRecord> records_in(std::string_view text) {
   return records;
 }
 
-void check_same_listing(const std::vector<ListedSource>& sources, Collective& collective) {
+void check_same_listing(const std::vector<ListedSource>& sources, Group& ranks) {
   const std::string mine = listing_text(sources);
-  const auto digests = collective.gather_texts(xxh128_text(mine), "files of the data");
+  const auto digests = ranks.gather_texts(xxh128_text(mine), "files of the data");
   if (std::ranges::count(digests, digests.front()) == std::ssize(digests)) {
     return;
   }
-  const auto all = collective.gather_texts(mine, "names of the data's files");
+  const auto all = ranks.gather_texts(mine, "names of the data's files");
   const std::vector<SourceRecord> first = records_in(all.front());
   for (std::size_t rank = 1; rank < all.size(); ++rank) {
     for (const SourceChange& change : source_changes(first, records_in(all[rank]))) {
@@ -164,17 +164,16 @@ std::vector<ListedSource> list_sources(RunComponents& components, const Componen
   return sources;
 }
 
-std::vector<SourceRecord> agree_on_sources(const std::vector<ListedSource>& listed,
-                                           Collective& collective) {
-  check_same_listing(listed, collective);
+std::vector<SourceRecord> agree_on_sources(const std::vector<ListedSource>& listed, Group& ranks) {
+  check_same_listing(listed, ranks);
   std::string text;
-  if (collective.rank() == 0) {
+  if (ranks.rank() == 0) {
     for (const ListedSource& source : listed) {
       text += record_text(hashed(source)) + "\n";
     }
   }
   std::vector<SourceRecord> records =
-      records_in(collective.broadcast_text(text, 0, "hashes of the data's files"));
+      records_in(ranks.broadcast_text(text, 0, "hashes of the data's files"));
   for (std::size_t i = 0; i < std::min(records.size(), listed.size()); ++i) {
     SourceRecord here = listed[i].record;
     shorten(here);

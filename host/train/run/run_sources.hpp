@@ -8,7 +8,7 @@
 
 #include "host/checkpoint/source_record.hpp"
 #include "host/data/data_stream.hpp"
-#include "host/distributed/collectives/collective.hpp"
+#include "host/distributed/collectives/group.hpp"
 #include "host/recipe/recipe.hpp"
 #include "host/train/run/run_components.hpp"
 
@@ -33,8 +33,7 @@ std::vector<ListedSource> list_sources(RunComponents& components, const Componen
 // Returns the records with hashes.
 //
 // Errors   data.differs if ranks see other names or sizes
-std::vector<SourceRecord> agree_on_sources(const std::vector<ListedSource>& listed,
-                                           Collective& collective);
+std::vector<SourceRecord> agree_on_sources(const std::vector<ListedSource>& listed, Group& ranks);
 
 // A component whose files are not those of a checkpoint.
 struct SourceChange {

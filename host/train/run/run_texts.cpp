@@ -43,7 +43,7 @@ TextGenerator& RunTexts::generator() {
                              .tokenizer = *tokenizer_,
                              .ends = end_tokens(*tokenizer_, chat_template_),
                              .blocks = {.graph = &parts_.graph, .flow = &parts_.flow},
-                             .collective = &parts_.collective});
+                             .ranks = &parts_.ranks});
   }
   return *generator_;
 }

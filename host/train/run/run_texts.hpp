@@ -7,7 +7,7 @@
 // Threads: the train thread; every rank calls the same functions.
 #pragma once
 
-#include "host/distributed/collectives/collective.hpp"
+#include "host/distributed/collectives/group.hpp"
 #include "host/model/parameter_store.hpp"
 #include "host/model/sharded_parameters.hpp"
 #include "host/plugin/model_proxy.hpp"
@@ -36,7 +36,7 @@ class RunTexts final : public TextSource {
     ParameterStore& parameters;
     ShardedParameters& flow;
     EvaluationValues& values;
-    Collective& collective;
+    Group& ranks;
     const ExecBase& exec;
   };
   explicit RunTexts(const Parts& parts) : parts_(parts) {}

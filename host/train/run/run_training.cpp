@@ -4,9 +4,10 @@
 #include "host/device/machine_memory.hpp"
 #include "host/distributed/collectives/together.hpp"
 #include "host/distributed/failures/early_failure.hpp"
-#include "host/distributed/ranks/mesh.hpp"
+#include "host/distributed/ranks/rank_role.hpp"
 #include "host/error/error.hpp"
 #include "host/train/components/run_failure.hpp"
+#include "host/train/components/sharding_options.hpp"
 #include "host/train/run/run_session.hpp"
 #include "host/train/same_data.hpp"
 #include "host/train/signal_watch.hpp"
@@ -71,9 +72,9 @@ void check_training(const Recipe& recipe,
   session.check();
 }
 
-void check_number_of_ranks(const Recipe& recipe, uint32_t world_size) {
-  Mesh({.replicate = recipe.parallel.replicate, .shard = recipe.parallel.shard}, world_size, 0);
-  microbatches_per_step(recipe, world_size);
+void check_number_of_ranks(const Recipe& recipe, uint32_t num_ranks) {
+  const RankRole role(Mesh(mesh_degrees(recipe.parallel), num_ranks, 0));
+  microbatches_per_step(recipe, role.samples().count);
 }
 
 Outcome run_training(const Recipe& recipe, PluginRegistry& registry, const RunRequest& request) {

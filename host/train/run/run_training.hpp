@@ -30,7 +30,7 @@ void check_training(const Recipe& recipe,
 // Checks that the recipe's mesh and step fit this number of ranks.
 //
 // Errors  distributed.bad_mesh, recipe.indivisible
-void check_number_of_ranks(const Recipe& recipe, uint32_t world_size);
+void check_number_of_ranks(const Recipe& recipe, uint32_t num_ranks);
 
 // Joins the other ranks and trains with them. An error of one rank before the folder exists fails
 // all ranks, as a SharedFailure. SIGTERM and SIGINT stop the run in order, also before its first

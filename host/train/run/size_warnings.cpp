@@ -20,7 +20,7 @@ void warn_of_sizes(const RunContext& context, RunComponents& components) {
   }
   const Recipe& recipe = context.recipe;
   const LoopPlan& plan = components.plan();
-  const int64_t ranks = context.platform.mesh().world_size();
+  const int64_t ranks = context.platform.role().samples().count;
   const int64_t of_rank = recipe.data.batch_size * plan.microbatches_per_step;
   DataSource& train = components.train_set().source();
   const bool is_sized = train.info().style == DatasetStyle::kMap && !train.info().has_windows;

@@ -84,7 +84,7 @@ class LoadedModel {
     Pretrained load(member.use.load,
                     context.factory,
                     {.model = member.proxy.instance(), .graph = member.graph, .tables = {}},
-                    context.world.control());
+                    context.ranks.all());
     for (const Load& one : load.load_all({.parameters = store_, .optimizer = optimizer_})) {
       log_info("model '" + member.use.name + "': loaded " + one.text + "; from " + one.address);
     }
@@ -185,7 +185,7 @@ class StoredSet {
 
   // Returns the values; null if a signal ended the computation.
   std::shared_ptr<const SampleValues> compute(DataSource& source, const SignalWatch& signals) {
-    Collective& control = context_.world.control();
+    Group& control = context_.ranks.all();
     std::optional<OutputLock> lock;
     std::string key;
     std::string missing;
@@ -284,8 +284,7 @@ class StoredSet {
             const std::string& missing,
             DataSource& source,
             const SignalWatch& signals) {
-    Collective& control = context_.world.control();
-    const Mesh& mesh = context_.platform.mesh();
+    Group& control = context_.ranks.all();
     std::vector<size_t> all;
     const char* const end = missing.data() + missing.size();
     for (const char* at = missing.data(); at < end;) {
@@ -296,12 +295,12 @@ class StoredSet {
       }
       at = std::max(stop, at) + 1;
     }
-    for (size_t first = 0; first < all.size(); first += mesh.world_size()) {
+    for (size_t first = 0; first < all.size(); first += control.size()) {
       if (any_rank(control, signals.received() != 0)) {
         return false;
       }
       together_for_long(control, "computing outputs to store", [&] {
-        if (const size_t mine = first + mesh.rank(); mine < all.size()) {
+        if (const size_t mine = first + control.rank(); mine < all.size()) {
           const auto samples = files.samples_of(all[mine]);
           const std::vector<at::Tensor> rows = rows_of(samples, source, signals);
           if (static_cast<int64_t>(rows.size()) == samples.second - samples.first) {

@@ -15,10 +15,10 @@ TENON_C_BEGIN
 enum {
   TENON_MESH_REPLICATE = 0,
   TENON_MESH_SHARD = 1,
-  TENON_MESH_TENSOR = 2,   /* Reserved: ignored by this host; size 1 */
-  TENON_MESH_CONTEXT = 3,  /* Reserved: ignored by this host; size 1 */
-  TENON_MESH_PIPELINE = 4, /* Reserved: ignored by this host; size 1 */
-  TENON_MESH_EXPERT = 5,   /* Reserved: ignored by this host; size 1 */
+  TENON_MESH_TENSOR = 2,   /* always of size 1 in this host */
+  TENON_MESH_CONTEXT = 3,  /* always of size 1 in this host */
+  TENON_MESH_PIPELINE = 4, /* always of size 1 in this host */
+  TENON_MESH_EXPERT = 5,   /* always of size 1 in this host */
   TENON_MESH_DIMS = 8      /* capacity, including two spare dimensions */
 };
 

@@ -77,8 +77,8 @@ class Checkpoints {
     storage_->open(name, true);
     std::vector<RankShare> shares;
     for (uint32_t rank = 0; rank < world_size; ++rank) {
-      const WriterPlace place{.rank = rank, .world_size = world_size};
-      shares.push_back(write_share(trees[rank], place, *storage_, name, false));
+      const RankRole role(Mesh({}, world_size, rank));
+      shares.push_back(write_share(trees[rank], role, *storage_, name, false));
     }
     for (const auto& [file, content] : index_files(merged({}, std::move(shares)), "{}\n")) {
       write_file(file, content, *storage_, name);

@@ -88,9 +88,9 @@ class Saved {
     storage().open("a", true);
     std::vector<RankShare> shares;
     for (uint32_t rank = 0; rank < 2; ++rank) {
-      const WriterPlace place{.rank = rank, .world_size = 2};
+      const RankRole role(Mesh({}, 2, rank));
       shares.push_back(
-          share_of(share_text(write_share(state_of(rank), place, storage(), "a", false))));
+          share_of(share_text(write_share(state_of(rank), role, storage(), "a", false))));
     }
     CheckpointMetadata metadata;
     metadata.checkpoint = "a";
@@ -301,7 +301,7 @@ TEST_CASE("shares that are not all there make no checkpoint", "[checkpoint]") {
   ScratchFolder folder;
   LocalStorage storage(folder.path().string());
   storage.open("a", true);
-  const RankShare one = write_share(state_of(0), {.rank = 0, .world_size = 2}, storage, "a", false);
+  const RankShare one = write_share(state_of(0), RankRole(Mesh({}, 2, 0)), storage, "a", false);
   CHECK_THAT(message_of([&] { merged({}, {one}); }, "checkpoint.incomplete"),
              contains_text("'parameters/values/w' lacks the elements from 7 on"));
   CHECK_THAT(message_of(
@@ -335,7 +335,7 @@ TEST_CASE("all ranks write about as much of what all have", "[checkpoint]") {
   }
   std::vector<RankShare> shares;
   for (uint32_t rank = 0; rank < 4; ++rank) {
-    shares.push_back(write_share(tree, {.rank = rank, .world_size = 4}, storage, "a", false));
+    shares.push_back(write_share(tree, RankRole(Mesh({}, 4, rank)), storage, "a", false));
     CHECK(shares.back().shared.tensors.size() == 10);
   }
   CHECK(merged({}, shares).tensor_bytes() == 4 * (40 * 1000 + 39 * 20));

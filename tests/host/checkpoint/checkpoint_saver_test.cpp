@@ -105,16 +105,13 @@ StateTree state_of(uint32_t rank, double value) {
 // One rank of a run that saves.
 class Saving {
  public:
-  Saving(ThreadCollective& collective,
+  Saving(RankGroups& ranks,
          const std::string& root,
          Trouble& trouble,
          CheckpointSaver::Options options = {})
-      : rank_(collective.rank()),
+      : rank_(ranks.role().rank()),
         storage_(std::make_shared<TroubledStorage>(root, trouble)),
-        saver_(storage_,
-               collective,
-               {.rank = collective.rank(), .world_size = collective.world_size()},
-               without_pauses(std::move(options))) {}
+        saver_(storage_, ranks, without_pauses(std::move(options))) {}
 
   void begin(const std::string& name, double value) {
     CheckpointMetadata metadata;
@@ -134,20 +131,6 @@ class Saving {
   std::shared_ptr<TroubledStorage> storage_;
   CheckpointSaver saver_;
 };
-
-void on_ranks(uint32_t size, const std::function<void(ThreadCollective&)>& body) {
-  ThreadCollective::Point point(size);
-  std::vector<std::thread> ranks;
-  for (uint32_t rank = 0; rank < size; ++rank) {
-    ranks.emplace_back([&, rank] {
-      ThreadCollective collective(point, rank, size);
-      body(collective);
-    });
-  }
-  for (std::thread& rank : ranks) {
-    rank.join();
-  }
-}
 
 double own_value(const std::string& root,
                  const std::string& checkpoint,
@@ -169,22 +152,22 @@ TEST_CASE("saves of several ranks go on beside them, one after the other", "[che
     Trouble trouble;
     std::vector<SaveResult> results;
     std::atomic<int> num_committed = 0;
-    on_ranks(size, [&](ThreadCollective& collective) {
+    run_ranks(size, [&](RankGroups& ranks) {
       Saving rank(
-          collective, root, trouble, {.on_commit = [&](const std::string&) { ++num_committed; }});
+          ranks, root, trouble, {.on_commit = [&](const std::string&) { ++num_committed; }});
       for (int save = 1; save <= 5; ++save) {
         rank.begin("step-" + std::to_string(save), 10 * save);  // waits for the one before
         while (rank.saver().is_writing()) {
           std::this_thread::yield();
         }
         if (save % 2 == 0) {  // as a step does where all ranks have voted so; else the next begin
-          std::vector<std::string> none = collective.gather_texts("", "all have written");
+          std::vector<std::string> none = ranks.all().gather_texts("", "all have written");
           rank.saver().conclude();
         }
       }
       rank.begin("step-5", 60);  // such a name is there
       rank.saver().finish();
-      if (collective.rank() == 0) {
+      if (ranks.role().rank() == 0) {
         results = rank.saver().take_results();
       } else if (!rank.saver().take_results().empty()) {
         num_committed = -100;
@@ -211,18 +194,18 @@ TEST_CASE("a write that fails is tried again, and told to all ranks when it was 
   Trouble trouble;
   std::vector<SaveResult> results;
   std::atomic<int> num_told = 0;
-  on_ranks(2, [&](ThreadCollective& collective) {
-    Saving rank(collective, root, trouble, {.retries = 2});
-    const auto meet = [&] { collective.gather_texts("", "meeting"); };
+  run_ranks(2, [&](RankGroups& ranks) {
+    Saving rank(ranks, root, trouble, {.retries = 2});
+    const auto meet = [&] { ranks.all().gather_texts("", "meeting"); };
     rank.begin("before", 1);
     rank.saver().finish();
-    if (collective.rank() == 0) {
+    if (ranks.role().rank() == 0) {
       trouble.failures = 2;  // fewer than there are tries
     }
     meet();
     rank.begin("tried", 2);
     num_told += rank.saver().finish().has_value() ? 100 : 0;
-    if (collective.rank() == 0) {
+    if (ranks.role().rank() == 0) {
       trouble.failures = 1000;
     }
     meet();
@@ -234,7 +217,7 @@ TEST_CASE("a write that fails is tried again, and told to all ranks when it was 
     meet();
     rank.begin("after", 4);
     num_told += rank.saver().finish().has_value() ? 100 : 0;
-    if (collective.rank() == 0) {
+    if (ranks.role().rank() == 0) {
       results = rank.saver().take_results();
     }
   });
@@ -253,15 +236,15 @@ TEST_CASE("a save that takes too long is given up, and leaves the one before it"
   const std::string root = folder.path().string();
   Trouble trouble;
   std::atomic<int> num_told = 0;
-  on_ranks(2, [&](ThreadCollective& collective) {
-    Saving rank(collective, root, trouble);
+  run_ranks(2, [&](RankGroups& ranks) {
+    Saving rank(ranks, root, trouble);
     rank.begin("before", 1);
     rank.saver().finish();
     trouble.stands_still = true;
-    collective.gather_texts("", "meeting");
+    ranks.all().gather_texts("", "meeting");
     rank.begin("given-up", 2);
     std::thread later;
-    if (collective.rank() == 0) {  // it must write once more to see that it is given up
+    if (ranks.role().rank() == 0) {  // it must write once more to see that it is given up
       later = std::thread([&] {
         std::this_thread::sleep_for(std::chrono::milliseconds(30));
         trouble.stands_still = false;
@@ -282,8 +265,8 @@ TEST_CASE("one who goes away in the middle of a save leaves the one before it", 
   const ScratchFolder folder;
   const std::string root = folder.path().string();
   Trouble trouble;
-  on_ranks(1, [&](ThreadCollective& collective) {
-    Saving rank(collective, root, trouble);
+  run_ranks(1, [&](RankGroups& ranks) {
+    Saving rank(ranks, root, trouble);
     rank.begin("before", 1);
     rank.saver().finish();
     rank.begin("left", 2);
@@ -299,11 +282,11 @@ TEST_CASE("a folder of the user does not cost the save whose name it has", "[che
   std::vector<SaveResult> results;
   folder.write("step-1/notes.txt", "mine");
   folder.write("step-1_2/notes.txt", "mine");
-  on_ranks(2, [&](ThreadCollective& collective) {
-    Saving rank(collective, root, trouble);
+  run_ranks(2, [&](RankGroups& ranks) {
+    Saving rank(ranks, root, trouble);
     rank.begin("step-1", 10);
     rank.saver().finish();
-    if (collective.rank() == 0) {
+    if (ranks.role().rank() == 0) {
       results = rank.saver().take_results();
     }
   });

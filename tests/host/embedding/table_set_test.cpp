@@ -256,8 +256,7 @@ TEST_CASE("a preview reads what training will read, and changes nothing", "[embe
   if (size == 1) {
     run(nullptr, by_rank[0]);
   } else {
-    run_ranks(size,
-              [&](ThreadCollective&, ThreadGroup& group) { run(&group, by_rank[group.rank()]); });
+    run_ranks(size, [&](RankGroups& ranks) { run(&ranks.rows(), by_rank[ranks.role().rank()]); });
   }
   for (const std::vector<PreviewedStep>& steps : by_rank) {
     REQUIRE(steps.size() == 2);
@@ -501,9 +500,9 @@ TEST_CASE("ranks share out rows, and each has what one rank with all batches has
   std::vector<TestOptimizer> tests(size);
   std::vector<std::unique_ptr<TableSet>> sets(size);
   std::vector<at::Tensor> read(size);
-  run_ranks(size, [&](ThreadCollective&, ThreadGroup& group) {
-    const uint32_t r = group.rank();
-    sets[r] = std::make_unique<TableSet>(both(tests[r]), all, ExecBase{}, &group);
+  run_ranks(size, [&](RankGroups& ranks) {
+    const uint32_t r = ranks.role().rank();
+    sets[r] = std::make_unique<TableSet>(both(tests[r]), all, ExecBase{}, &ranks.rows());
     for (uint64_t step = 1; step <= 2; ++step) {
       for (uint64_t microbatch = 0; microbatch < 2; ++microbatch) {
         const Batch one = batch(r, microbatch);

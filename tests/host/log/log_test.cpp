@@ -132,11 +132,11 @@ TEST_CASE("a line is on its way to the disk when the call returns", "[log]") {
 TEST_CASE("the rank stands before each line of a run of several ranks", "[log]") {
   const ScratchFolder folder;
   const std::string alone = (folder.path() / "alone.txt").string();
-  set_up_log({.terminal = false, .file = alone, .rank = 0, .world_size = 1});
+  set_up_log({.terminal = false, .file = alone, .rank = 0, .num_ranks = 1});
   log_info("hello");
   CHECK_THAT(read_file(alone), contains_text("[info] hello\n"));
   const std::string third = (folder.path() / "third.txt").string();
-  set_up_log({.terminal = false, .file = third, .rank = 2, .world_size = 4});
+  set_up_log({.terminal = false, .file = third, .rank = 2, .num_ranks = 4});
   log_info("hello");
   CHECK_THAT(read_file(third), contains_text("[info] [rank 2] hello\n"));
 }

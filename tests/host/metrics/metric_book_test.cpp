@@ -146,7 +146,8 @@ TEST_CASE("a saved record in another form is refused", "[metrics]") {
 TEST_CASE("figures are those of all ranks, whichever of them has them", "[metrics]") {
   std::vector<MetricRecord> records(3);
   std::vector<std::vector<double>> means(3);
-  run_ranks(3, [&](ThreadCollective& control, ThreadGroup&) {
+  run_ranks(3, [&](RankGroups& ranks) {
+    Group& control = ranks.all();
     MetricBook book;
     const uint32_t rank = control.rank();
     if (rank > 0) {  // rank 0 has no samples

@@ -62,7 +62,7 @@ TestModel three_blocks(std::vector<std::string> units) {
 // One rank's model, with what moves its parameters.
 class RankModel {
  public:
-  RankModel(const FlowGroups& groups,
+  RankModel(RankGroups& ranks,
             const ParameterLayout& layout,
             const FlowOptions& options,
             RecomputeMode recompute,
@@ -71,7 +71,7 @@ class RankModel {
         proxy_(made_instance("model", TENON_MODEL_ID, test_.table(), &test_)),
         graph_(describe_model(proxy_)),
         store(graph_, layout),
-        flow(store, groups, options),
+        flow(store, ranks, options),
         frame_(proxy_.instance().host(), base(layout)),
         runner_((store.initialise(proxy_, frame_.exec(), 7), proxy_),
                 store,
@@ -210,66 +210,17 @@ const std::vector<Case>& cases() {
   return all;
 }
 
-// Groups of threads along each dimension.
-class ThreadMesh {
- public:
-  explicit ThreadMesh(const Case& shape)
-      : shape_(shape),
-        size_(static_cast<uint32_t>(shape.replicate * shape.shard)),
-        control_(size_) {}
+// Calls `body` on a thread for each rank of a case.
+void run_case(const Case& shape, const std::function<void(RankGroups& ranks)>& body) {
+  run_ranks({.replicate = shape.replicate, .shard = shape.shard},
+            static_cast<uint32_t>(shape.replicate * shape.shard),
+            body);
+}
 
-  struct Rank {
-    Mesh mesh;
-    ThreadCollective control;
-    ThreadGroup gather;
-    ThreadGroup reduce;
-    ThreadGroup replicate;
-    ThreadGroup all;
-    FlowGroups groups() { return {&gather, &reduce, &replicate, &all}; }
-  };
-
-  void run(const std::function<void(Rank&)>& body) {
-    std::vector<std::unique_ptr<Rank>> ranks;
-    for (uint32_t r = 0; r < size_; ++r) {
-      const Mesh mesh({shape_.replicate, shape_.shard}, size_, r);
-      const auto group = [&](const std::string& name, MeshDim dim) {
-        const std::vector<uint32_t> members = mesh.ranks_along(dim);
-        return ThreadGroup(point(name, members.front(), members.size()),
-                           mesh.coordinate(dim),
-                           static_cast<uint32_t>(members.size()));
-      };
-      ranks.push_back(std::make_unique<Rank>(Rank{mesh,
-                                                  ThreadCollective(control_, r, size_),
-                                                  group("gather", MeshDim::kShard),
-                                                  group("reduce", MeshDim::kShard),
-                                                  group("replicate", MeshDim::kReplicate),
-                                                  ThreadGroup(point("all", 0, size_), r, size_)}));
-    }
-    std::vector<std::jthread> threads;
-    for (const auto& rank : ranks) {
-      threads.emplace_back([&body, &rank] { body(*rank); });
-    }
-  }
-
- private:
-  ThreadGroup::Point& point(const std::string& name, uint32_t first, size_t size) {
-    auto& made = points_[name + std::to_string(first)];
-    if (made == nullptr) {
-      made = std::make_unique<ThreadGroup::Point>(static_cast<uint32_t>(size));
-    }
-    return *made;
-  }
-
-  Case shape_;
-  uint32_t size_;
-  ThreadCollective::Point control_;
-  std::map<std::string, std::unique_ptr<ThreadGroup::Point>> points_;
-};
-
-ParameterLayout layout_of(const Case& shape, const Mesh& mesh, at::ScalarType dtype) {
+ParameterLayout layout_of(const Case& shape, const RankRole& role, at::ScalarType dtype) {
   ParameterLayout layout = layout_of(dtype);
-  layout.sharing = sharing_of(mesh, shape.stage, shape.is_forced);
-  layout.unsharded = unsharded_of(mesh);
+  layout.sharing = sharing_of(role, shape.stage, shape.is_forced);
+  layout.unsharded = unsharded_of(role);
   if (shape.has_unsharded) {
     layout.is_unsharded = [](uint32_t p) { return p == 2; };
   }
@@ -283,8 +234,11 @@ FlowOptions options_of(const Case& shape) {
   return options;
 }
 
-LocalGroup local;
-const FlowGroups kAlone = {&local, &local, &local, &local};
+RankGroups alone_groups;
+
+const std::vector<std::string>& calls_of(Group& group) {
+  return dynamic_cast<ThreadGroup&>(group).calls();
+}
 
 double difference(const at::Tensor& a, const at::Tensor& b) {
   return a.numel() == 0 ? 0.0 : (a - b).abs().max().item<double>();
@@ -310,8 +264,11 @@ TEST_CASE("gradients over ranks and microbatches are those of one rank that sees
     Case alone = shape;
     alone.replicate = alone.shard = 1;
     alone.is_forced = false;
-    RankModel whole(
-        kAlone, layout_of(alone, Mesh(), at::kDouble), {}, RecomputeMode::kNone, shape.units);
+    RankModel whole(alone_groups,
+                    layout_of(alone, RankRole(), at::kDouble),
+                    {},
+                    RecomputeMode::kNone,
+                    shape.units);
     CHECK(whole.flow.is_idle());
     for (uint32_t m = 0; m < 2; ++m) {
       for (uint32_t r = 0; r < size; ++r) {
@@ -328,10 +285,10 @@ TEST_CASE("gradients over ranks and microbatches are those of one rank that sees
     std::vector<double> worst(size, 0);
     std::vector<std::vector<uint8_t>> has_grad(size);
     std::vector<bool> is_freed(size, true);
-    ThreadMesh(shape).run([&](ThreadMesh::Rank& rank) {
-      const uint32_t r = rank.mesh.rank();
-      RankModel model(rank.groups(),
-                      layout_of(shape, rank.mesh, at::kDouble),
+    run_case(shape, [&](RankGroups& ranks) {
+      const uint32_t r = ranks.role().rank();
+      RankModel model(ranks,
+                      layout_of(shape, ranks.role(), at::kDouble),
                       options_of(shape),
                       shape.recompute,
                       shape.units);
@@ -371,7 +328,7 @@ TEST_CASE("gradients over ranks and microbatches are those of one rank that sees
 
 TEST_CASE("first values and hashes do not depend on how parameters are shared out",
           "[model][ranks]") {
-  RankModel whole(kAlone, layout_of({}, Mesh(), at::kFloat), {}, RecomputeMode::kNone);
+  RankModel whole(alone_groups, layout_of({}, RankRole(), at::kFloat), {}, RecomputeMode::kNone);
   const std::string wanted = whole.store.hash();
   const at::Tensor x = input_of(0, 1, 0, at::kFloat);
   const at::Tensor output = whole.evaluate(x);
@@ -380,14 +337,14 @@ TEST_CASE("first values and hashes do not depend on how parameters are shared ou
     const auto size = static_cast<size_t>(shape.replicate * shape.shard);
     std::vector<std::string> hashes(size);
     std::vector<double> worst(size, 1);
-    ThreadMesh(shape).run([&](ThreadMesh::Rank& rank) {
-      RankModel model(rank.groups(),
-                      layout_of(shape, rank.mesh, at::kFloat),
+    run_case(shape, [&](RankGroups& ranks) {
+      RankModel model(ranks,
+                      layout_of(shape, ranks.role(), at::kFloat),
                       options_of(shape),
                       shape.recompute,
                       shape.units);
-      worst[rank.mesh.rank()] = difference(model.evaluate(x), output);
-      hashes[rank.mesh.rank()] =
+      worst[ranks.role().rank()] = difference(model.evaluate(x), output);
+      hashes[ranks.role().rank()] =
           model.store.hash([&model](FlatGroup& group) { return model.flow.gather_stored(group); });
     });
     for (size_t r = 0; r < size; ++r) {
@@ -404,14 +361,14 @@ TEST_CASE("blocks see the slices that other ranks have changed", "[model][ranks]
     INFO(shape.name);
     const auto size = static_cast<size_t>(shape.replicate * shape.shard);
     std::vector<double> worst(size, 1);
-    RankModel whole(kAlone, layout_of({}, Mesh(), at::kFloat), {}, RecomputeMode::kNone);
+    RankModel whole(alone_groups, layout_of({}, RankRole(), at::kFloat), {}, RecomputeMode::kNone);
     for (FlatGroup& group : whole.store.groups()) {
       group.data().mul_(0.5);
     }
     const at::Tensor wanted = whole.evaluate(x);
-    ThreadMesh(shape).run([&](ThreadMesh::Rank& rank) {
-      RankModel model(rank.groups(),
-                      layout_of(shape, rank.mesh, at::kFloat),
+    run_case(shape, [&](RankGroups& ranks) {
+      RankModel model(ranks,
+                      layout_of(shape, ranks.role(), at::kFloat),
                       options_of(shape),
                       shape.recompute,
                       shape.units);
@@ -420,7 +377,7 @@ TEST_CASE("blocks see the slices that other ranks have changed", "[model][ranks]
         group.data().mul_(0.5);
       }
       model.flow.publish();
-      worst[rank.mesh.rank()] = difference(model.evaluate(x), wanted);
+      worst[ranks.role().rank()] = difference(model.evaluate(x), wanted);
     });
     CHECK(worst == std::vector<double>(size, 0.0));
   }
@@ -434,17 +391,17 @@ TEST_CASE("narrow gradients on the wire are added up in what is stored", "[model
     std::vector<double> norms[2];
     for (const bool is_narrow : {false, true}) {
       norms[is_narrow].resize(size);
-      ThreadMesh(shape).run([&](ThreadMesh::Rank& rank) {
+      run_case(shape, [&](RankGroups& ranks) {
         FlowOptions options = options_of(shape);
         if (is_narrow) {
           options.wire_dtype = at::kBFloat16;
         }
         RankModel model(
-            rank.groups(), layout_of(shape, rank.mesh, at::kFloat), options, RecomputeMode::kNone);
-        model.pass(input_of(rank.mesh.rank(), size, 0, at::kFloat), 0, true);
+            ranks, layout_of(shape, ranks.role(), at::kFloat), options, RecomputeMode::kNone);
+        model.pass(input_of(ranks.role().rank(), size, 0, at::kFloat), 0, true);
         model.flow.finish_gradients();
         for (FlatGroup& group : model.store.groups()) {
-          norms[is_narrow][rank.mesh.rank()] += group.grad().square().sum().item<double>();
+          norms[is_narrow][ranks.role().rank()] += group.grad().square().sum().item<double>();
         }
       });
     }
@@ -458,19 +415,17 @@ TEST_CASE("narrow gradients on the wire are added up in what is stored", "[model
 TEST_CASE("replicas that differ are found and named", "[model][ranks]") {
   std::vector<std::string> errors(4);
   const Case shape{"replicas of shards", 2, 2, 3};
-  ThreadMesh(shape).run([&](ThreadMesh::Rank& rank) {
-    RankModel model(rank.groups(),
-                    layout_of(shape, rank.mesh, at::kFloat),
-                    options_of(shape),
-                    RecomputeMode::kNone);
-    model.flow.check_replicas(rank.control, rank.mesh);
-    if (rank.mesh.rank() == 3) {
+  run_case(shape, [&](RankGroups& ranks) {
+    RankModel model(
+        ranks, layout_of(shape, ranks.role(), at::kFloat), options_of(shape), RecomputeMode::kNone);
+    model.flow.check_replicas();
+    if (ranks.role().rank() == 3) {
       model.store.groups()[0].data()[0].add_(1);
     }
     try {
-      model.flow.check_replicas(rank.control, rank.mesh);
+      model.flow.check_replicas();
     } catch (const Error& error) {
-      errors[rank.mesh.rank()] = error.id() + ": " + error.message();
+      errors[ranks.role().rank()] = error.id() + ": " + error.message();
     }
   });
   for (const std::string& error : errors) {
@@ -482,16 +437,14 @@ TEST_CASE("a block's parameters are gathered once for each pass, the last block'
           "[model][ranks]") {
   std::vector<std::string> calls[2];
   const Case shape{"stage 3", 1, 2, 3};
-  ThreadMesh(shape).run([&](ThreadMesh::Rank& rank) {
-    RankModel model(rank.groups(),
-                    layout_of(shape, rank.mesh, at::kFloat),
-                    options_of(shape),
-                    RecomputeMode::kNone);
+  run_case(shape, [&](RankGroups& ranks) {
+    RankModel model(
+        ranks, layout_of(shape, ranks.role(), at::kFloat), options_of(shape), RecomputeMode::kNone);
     model.pass(input_of(0, 1, 0, at::kFloat), 0, true);
     model.flow.finish_gradients();
-    calls[rank.mesh.rank()] = rank.gather.calls();
-    for (const std::string& call : rank.reduce.calls()) {
-      calls[rank.mesh.rank()].push_back(call);
+    calls[ranks.role().rank()] = calls_of(ranks.gather());
+    for (const std::string& call : calls_of(ranks.reduce())) {
+      calls[ranks.role().rank()].push_back(call);
     }
   });
   // Groups: p0, shared by the first and the last block; p1; p2 with p4; the frozen p3; p5.

@@ -37,14 +37,14 @@ class SumsRig {
  public:
   explicit SumsRig(TestModel test,
                    RecomputeMode recompute = RecomputeMode::kNone,
-                   const FlowGroups* groups = nullptr,
+                   RankGroups* ranks = nullptr,
                    RowSource* rows = nullptr)
       : test_(std::make_unique<TestModel>(std::move(test))),
         proxy_(made_instance(
             "model", TENON_MODEL_ID, test_->table(), test_.get(), &TestModel::extension)),
         graph_(describe_model(proxy_)),
         store(graph_, {at::kDouble, at::kCPU, [](uint32_t) { return 0u; }}),
-        flow(store, groups != nullptr ? *groups : alone(), {}),
+        flow(store, ranks != nullptr ? *ranks : alone(), {}),
         frame_(proxy_.instance().host(), base()),
         runner((store.initialise(proxy_, frame_.exec(), 7), proxy_),
                store,
@@ -84,9 +84,8 @@ class SumsRig {
     base.compute_dtype = at::kDouble;
     return base;
   }
-  static const FlowGroups& alone() {
-    static LocalGroup local;
-    static const FlowGroups groups{&local, &local, &local, &local};
+  static RankGroups& alone() {
+    static RankGroups groups;
     return groups;
   }
 
@@ -356,14 +355,9 @@ TEST_CASE("sums and buffers of a step are the same on all ranks", "[model][ranks
   std::vector<at::Tensor> biases(kRanks);
   std::vector<int64_t> counts(kRanks);
   std::vector<at::Tensor> states(kRanks);
-  ThreadGroup::Point of_replicas(kRanks);
-  ThreadGroup::Point of_all(kRanks);
-  const auto run = [&](uint32_t rank) {
-    LocalGroup local;
-    ThreadGroup replicate(of_replicas, rank, kRanks);
-    ThreadGroup all(of_all, rank, kRanks);
-    const FlowGroups groups{&local, &local, &replicate, &all};
-    SumsRig rig(two_experts(), RecomputeMode::kNone, &groups);
+  run_ranks({.replicate = kRanks, .shard = 1}, kRanks, [&](RankGroups& ranks) {
+    const uint32_t rank = ranks.role().rank();
+    SumsRig rig(two_experts(), RecomputeMode::kNone, &ranks);
     rig.runner.sums().clear();
     if (rank < 2) {
       rig.forward(x.chunk(2)[rank]);
@@ -384,19 +378,13 @@ TEST_CASE("sums and buffers of a step are the same on all ranks", "[model][ranks
     biases[rank] = rig.store.buffer(0).clone();
     counts[rank] = rig.store.buffer(2).item<int64_t>();
 
-    SumsRig carried(carried_state(), RecomputeMode::kNone, &groups);
+    SumsRig carried(carried_state(), RecomputeMode::kNone, &ranks);
     carried.forward(input_of(rank));
     carried.backward(at::ones_like(carried.output()));
     carried.flow.finish_gradients();
     carried.flow.synchronise_buffers();
     states[rank] = carried.store.buffer(0).clone();
-  };
-  {
-    std::vector<std::jthread> threads;
-    for (uint32_t rank = 0; rank < kRanks; ++rank) {
-      threads.emplace_back(run, rank);
-    }
-  }
+  });
   for (uint32_t rank = 0; rank < kRanks; ++rank) {
     CAPTURE(rank);
     CHECK(at::allclose(gradients[rank], want.gradient, 1e-12, 1e-14));

@@ -33,26 +33,17 @@ TEST_CASE("the seed of a call depends on where it is, and on nothing else", "[te
   CHECK(seeds.size() == 16);
 }
 
-TEST_CASE("data ranks draw different numbers, tensor ranks the same", "[tensor]") {
-  const auto seed_at = [](uint32_t dimension) {
-    tenon_mesh mesh{};
-    for (auto& size : mesh.size) {
-      size = 1;
-    }
-    mesh.size[dimension] = 2;
-    mesh.coordinate[dimension] = 1;
+TEST_CASE("ranks with other random streams draw different numbers", "[tensor]") {
+  const auto seed_of = [](uint64_t random_stream) {
     ExecBase base;
-    base.mesh = &mesh;
+    base.random_stream = random_stream;
     ExecFrame frame(nullptr, base);
     frame.move_to({1, 0, true});
     return frame.seed_for(0);
   };
-  ExecFrame alone(nullptr, ExecBase{});
-  alone.move_to({1, 0, true});
-  const uint64_t seed = alone.seed_for(0);
-  CHECK(seed_at(TENON_MESH_SHARD) != seed);
-  CHECK(seed_at(TENON_MESH_REPLICATE) != seed);
-  CHECK(seed_at(TENON_MESH_TENSOR) == seed);
+  CHECK(seed_of(0) == seed_of(0));
+  CHECK(seed_of(1) != seed_of(0));
+  CHECK(seed_of(2) != seed_of(1));
 }
 
 TEST_CASE("a call learns its mode and whether the run is to stop", "[tensor]") {

@@ -14,7 +14,7 @@ namespace {
 
 BatchEvaluator evaluator_of(LoopRig& loop) {
   return BatchEvaluator({.state = loop.state,
-                         .collective = loop.parts.collective,
+                         .ranks = loop.parts.ranks,
                          .model = loop.parts.model,
                          .metric_set = loop.parts.metric_set,
                          .forward_pass = loop.step.forward_pass(),

@@ -49,7 +49,7 @@ TEST_CASE("before each save a run checks that its folder is still its own", "[tr
                            .prepared = {},
                            .metrics = loop.parts.metrics,
                            .progress = loop.parts.progress,
-                           .collective = loop.parts.collective,
+                           .ranks = loop.parts.ranks,
                            .events = loop.events,
                            .requests = loop.requests,
                            .stop = loop.stop,

@@ -23,11 +23,14 @@ TEST_CASE("the mean of an evaluation, and of all evaluations of a series", "[tra
   RunRig run;
   run.parts();
   EvaluationLosses losses(*run.losses);
-  CHECK(losses.close(sums_of(6, 3), run.alone, "") == Metrics{{"loss", 2}});
-  CHECK(losses.close(sums_of(6, 3), run.alone, "next/") == Metrics{{"loss", 2}, {"loss/run", 2}});
-  CHECK(losses.close(sums_of(8, 1), run.alone, "next/") == Metrics{{"loss", 8}, {"loss/run", 3.5}});
-  CHECK(losses.close(sums_of(1, 1), run.alone, "eval/") == Metrics{{"loss", 1}, {"loss/run", 1}});
-  CHECK_FALSE(losses.close(EvaluationSums(1), run.alone, "next/").has_value());
+  CHECK(losses.close(sums_of(6, 3), run.ranks.tokens(), "") == Metrics{{"loss", 2}});
+  CHECK(losses.close(sums_of(6, 3), run.ranks.tokens(), "next/") ==
+        Metrics{{"loss", 2}, {"loss/run", 2}});
+  CHECK(losses.close(sums_of(8, 1), run.ranks.tokens(), "next/") ==
+        Metrics{{"loss", 8}, {"loss/run", 3.5}});
+  CHECK(losses.close(sums_of(1, 1), run.ranks.tokens(), "eval/") ==
+        Metrics{{"loss", 1}, {"loss/run", 1}});
+  CHECK_FALSE(losses.close(EvaluationSums(1), run.ranks.tokens(), "next/").has_value());
 
   StateTree tree;
   losses.put_fields(tree, "run");
@@ -37,7 +40,7 @@ TEST_CASE("the mean of an evaluation, and of all evaluations of a series", "[tra
   CHECK(tree.get_double("run/series/1/0/count") == 4);
   EvaluationLosses resumed(*run.losses);
   resumed.get_fields(tree, "run");
-  CHECK(resumed.close(sums_of(2, 4), run.alone, "next/") ==
+  CHECK(resumed.close(sums_of(2, 4), run.ranks.tokens(), "next/") ==
         Metrics{{"loss", 0.5}, {"loss/run", 2}});
 }
 
@@ -45,7 +48,8 @@ TEST_CASE("ranks add up what each has seen", "[train]") {
   std::array<std::optional<Metrics>, 2> found;
   RunRig run;
   run.parts();
-  run_ranks(2, [&](ThreadCollective& control, ThreadGroup&) {
+  run_ranks(2, [&](RankGroups& ranks) {
+    Group& control = ranks.all();
     EvaluationLosses losses(*run.losses);
     const bool is_first = control.rank() == 0;
     found[control.rank()] = losses.close(is_first ? sums_of(9, 1) : EvaluationSums(1), control, "");

@@ -69,7 +69,7 @@ TEST_CASE("a signal cuts an evaluation, which the resumed run makes", "[train]")
   run.has_eval = true;
   const SignalWatch signals;
   LoopRig loop(run);
-  StopConditions stop(run.recipe.train, loop.state, run.alone, &signals);
+  StopConditions stop(run.recipe.train, loop.state, run.ranks.all(), &signals);
   Evaluator evaluator(evaluator_parts(
       loop.parts, loop.state, loop.events, loop.view, loop.requests, stop, loop.log, loop.step));
   loop.state.step = 5;

@@ -23,7 +23,7 @@ struct Checked {
         check({.state = state,
                .parameters = parts.parameters,
                .flow = parts.flow,
-               .collective = parts.collective,
+               .ranks = parts.ranks,
                .loss_scale = scale,
                .is_on_cpu = is_on_cpu},
               policy) {}

@@ -26,20 +26,20 @@ TEST_CASE("losses are counted ahead, unless they or a hook stand against it", "[
   const std::vector<HookProxy> writers = hook.proxies();
   Recipe recipe;
   recipe.train.steps = 9;
-  LoopPlan plan = plan_loop(recipe, *run.losses, {}, nullptr, 1);
+  LoopPlan plan = plan_loop(recipe, *run.losses, {}, nullptr, {});
   CHECK(plan.counts_ahead);
   CHECK(plan.microbatches_per_step == 1);
   CHECK(plan.total_steps == 9);
-  CHECK(plan_loop(recipe, *run.losses, writers, nullptr, 1).counts_ahead);
+  CHECK(plan_loop(recipe, *run.losses, writers, nullptr, {}).counts_ahead);
   recipe.train.gradient_accumulation = 4;
-  plan = plan_loop(recipe, *run.losses, writers, nullptr, 1);
+  plan = plan_loop(recipe, *run.losses, writers, nullptr, {});
   CHECK_FALSE(plan.counts_ahead);
   CHECK(plan.microbatches_per_step == 4);
   recipe.train.normalize = Normalize::kMicrobatch;
-  CHECK(error_id([&] { plan_loop(recipe, *run.losses, writers, nullptr, 1); }) ==
+  CHECK(error_id([&] { plan_loop(recipe, *run.losses, writers, nullptr, {}); }) ==
         "loss.late_count");
   recipe.train.total_steps = 100;
-  CHECK(plan_loop(recipe, *run.losses, {}, nullptr, 1).total_steps == 100);
+  CHECK(plan_loop(recipe, *run.losses, {}, nullptr, {}).total_steps == 100);
 }
 
 TEST_CASE("several losses cannot be counted late", "[train]") {
@@ -51,8 +51,8 @@ TEST_CASE("several losses cannot be counted late", "[train]") {
   named.push_back({.name = "a", .weight = 1, .inputs = {}, .proxy = run.loss.proxy()});
   named.push_back({.name = "b", .weight = 1, .inputs = {}, .proxy = other.proxy()});
   const LossSet losses(std::move(named), run.graph, "made", RunRig::base());
-  CHECK(error_id([&] { plan_loop(Recipe(), losses, {}, nullptr, 1); }) == "loss.late_count");
-  CHECK_FALSE(plan_loop(Recipe(), *run.losses, {}, nullptr, 1).counts_ahead);
+  CHECK(error_id([&] { plan_loop(Recipe(), losses, {}, nullptr, {}); }) == "loss.late_count");
+  CHECK_FALSE(plan_loop(Recipe(), *run.losses, {}, nullptr, {}).counts_ahead);
 }
 
 }  // namespace tenon

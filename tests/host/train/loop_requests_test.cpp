@@ -15,7 +15,7 @@ namespace {
 constexpr LoopRequests::Possible kAll = {.evaluate = true, .checkpoint = true, .roll_back = true};
 
 struct RequestRig {
-  explicit RequestRig(Collective& collective, LoopRequests::Possible possible = kAll)
+  explicit RequestRig(Group& collective, LoopRequests::Possible possible = kAll)
       : stop(train, state, collective, nullptr), requests(collective, state, stop, possible) {}
 
   TrainRecipe train;
@@ -36,7 +36,7 @@ std::string request_error(const std::function<void()>& call) {
 }  // namespace
 
 TEST_CASE("requests that the recipe rules out are errors", "[train]") {
-  SingleRank alone;
+  LocalGroup alone;
   RequestRig rig(alone, {});
   for (const uint32_t request : std::initializer_list<uint32_t>{
            TENON_REQUEST_EVALUATE, TENON_REQUEST_CHECKPOINT, TENON_REQUEST_ROLL_BACK, 1u << 20}) {
@@ -49,7 +49,7 @@ TEST_CASE("requests that the recipe rules out are errors", "[train]") {
 }
 
 TEST_CASE("between steps requests act at once, except those that are meant for a step", "[train]") {
-  SingleRank alone;
+  LocalGroup alone;
   RequestRig rig(alone);
   int num_evaluations = 0;
   rig.requests.on_evaluate([&] { ++num_evaluations; });
@@ -68,7 +68,7 @@ TEST_CASE("between steps requests act at once, except those that are meant for a
 }
 
 TEST_CASE("pending requests act in the resumed run, and only there", "[train]") {
-  SingleRank alone;
+  LocalGroup alone;
   RequestRig before(alone);
   before.requests.request(TENON_REQUEST_EVALUATE, "");
   before.requests.request_roll_back(4, "loss is 1e9");
@@ -98,7 +98,8 @@ TEST_CASE("pending requests act in the resumed run, and only there", "[train]") 
 
 TEST_CASE("the earliest step that any rank names is rolled back to", "[train]") {
   std::array<std::optional<LossSpike>, 3> spikes;
-  run_ranks(3, [&](ThreadCollective& control, ThreadGroup&) {
+  run_ranks(3, [&](RankGroups& ranks) {
+    Group& control = ranks.all();
     RequestRig rig(control);
     if (control.rank() > 0) {
       rig.requests.request_roll_back(6 - control.rank(), "");

@@ -155,7 +155,7 @@ class RunRig {
     graph = describe_model(*proxy);
     store.emplace(graph,
                   ParameterLayout{at::kDouble, at::kCPU, [](uint32_t) { return uint32_t{0}; }});
-    flow.emplace(*store, FlowGroups{&group, &group, &group, &group}, FlowOptions{});
+    flow.emplace(*store, ranks, FlowOptions{});
     ExecFrame frame(proxy->instance().host(), base());
     store->initialise(*proxy, frame.exec(), 7);
     set_weight(2);
@@ -183,14 +183,12 @@ class RunRig {
     if (recipe.checkpoint.has_value()) {
       CheckpointMetadata metadata;
       metadata.kind = kFullCheckpoint;
-      checkpoints.emplace(
-          CheckpointingParts{.recipe = *recipe.checkpoint,
-                             .storage = storage,
-                             .collective = alone,
-                             .place = {.rank = 0, .world_size = 1, .replica = 0, .num_replicas = 1},
-                             .metadata = metadata,
-                             .frozen_recipe = "{}",
-                             .has_windows = source.info().has_windows});
+      checkpoints.emplace(CheckpointingParts{.recipe = *recipe.checkpoint,
+                                             .storage = storage,
+                                             .ranks = ranks,
+                                             .metadata = metadata,
+                                             .frozen_recipe = "{}",
+                                             .has_windows = source.info().has_windows});
     }
     return {.recipe = recipe,
             .plan = plan,
@@ -209,8 +207,7 @@ class RunRig {
             .metrics = metrics,
             .sinks = sinks,
             .progress = progress,
-            .collective = alone,
-            .mesh = mesh,
+            .ranks = ranks,
             .published = published,
             .run_dir = folder.path().string(),
             .initialise = [] {},
@@ -234,9 +231,7 @@ class RunRig {
   PlainDescent descent;
   FakeMap source;
   FakeMap eval_source;
-  SingleRank alone;
-  LocalGroup group;
-  Mesh mesh;
+  RankGroups ranks;
   std::optional<ModelProxy> proxy;
   ModelGraph graph;
   std::optional<ParameterStore> store;
@@ -260,8 +255,8 @@ struct LoopRig {
   explicit LoopRig(RunRig& run, int64_t microbatches = 1)
       : parts(run.parts(microbatches)),
         hooks(hook.proxies()),
-        stop(parts.recipe.train, state, parts.collective, nullptr),
-        requests(parts.collective, state, stop, possible_requests(parts)),
+        stop(parts.recipe.train, state, parts.ranks.all(), nullptr),
+        requests(parts.ranks.all(), state, stop, possible_requests(parts)),
         finite_check(finite_check_parts(parts, state, hooks), parts.recipe.train.non_finite),
         view(view_parts(parts, state, finite_check, requests), nullptr, 0),
         events(

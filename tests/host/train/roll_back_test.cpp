@@ -36,7 +36,7 @@ struct RollBackRig {
     loop.emplace(run);
     place.emplace(loop->state);
     roll_back.emplace(RollBack::Parts{.state = loop->state,
-                                      .collective = run.alone,
+                                      .ranks = run.ranks,
                                       .flow = *run.flow,
                                       .finite_check = loop->finite_check,
                                       .checkpoints = loop->checkpoints,

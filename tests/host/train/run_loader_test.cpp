@@ -33,7 +33,7 @@ struct LoaderRig {
   ResumeCandidates saved() {
     std::vector<std::string> newest_first = run.storage->list();
     std::ranges::reverse(newest_first);
-    return {run.storage, run.alone, newest_first};
+    return {run.storage, run.ranks.all(), newest_first};
   }
   RunLoader loader(ResumeCandidates* saved, const StateTree* start_from = nullptr) {
     return RunLoader({.start_from = start_from,
@@ -45,7 +45,7 @@ struct LoaderRig {
                       .values = *run.values,
                       .recipe = run.recipe,
                       .progress = run.progress,
-                      .collective = run.alone});
+                      .ranks = run.ranks});
   }
 
   RunRig run;
@@ -83,13 +83,13 @@ TEST_CASE("another error than corruption ends the search, and so does the last o
   ResumeCandidates saved = rig.saved();
   CHECK_THROWS_AS(
       load_first_valid(saved,
-                       rig.run.alone,
+                       rig.run.ranks.all(),
                        [](const StateTree&) { throw Error("state.bad_version", "too new"); }),
       Error);
   ResumeCandidates again = rig.saved();
   int num_tried = 0;
   try {
-    load_first_valid(again, rig.run.alone, [&](const StateTree&) {
+    load_first_valid(again, rig.run.ranks.all(), [&](const StateTree&) {
       ++num_tried;
       throw Error("checkpoint.damaged", "a checksum differs");
     });
@@ -105,7 +105,7 @@ TEST_CASE("whatever failure of a checkpoint leads to the one before it", "[train
     LoaderRig rig;
     ResumeCandidates saved = rig.saved();
     int num_tried = 0;
-    load_first_valid(saved, rig.run.alone, [&](const StateTree&) {
+    load_first_valid(saved, rig.run.ranks.all(), [&](const StateTree&) {
       if (++num_tried == 1) {
         fail();
       }
@@ -126,7 +126,7 @@ TEST_CASE("a failure that is not the checkpoint's ends the search", "[train]") {
     int num_tried = 0;
     std::string id;
     try {
-      load_first_valid(saved, rig.run.alone, [&](const StateTree&) {
+      load_first_valid(saved, rig.run.ranks.all(), [&](const StateTree&) {
         ++num_tried;
         fail();
       });

@@ -19,7 +19,8 @@ namespace {
 std::vector<std::string> compared(
     const std::function<std::unique_ptr<FakeSource>(uint32_t rank)>& source_of) {
   std::vector<std::string> said(3);
-  run_ranks(3, [&](ThreadCollective& control, ThreadGroup&) {
+  run_ranks(3, [&](RankGroups& ranks) {
+    Group& control = ranks.all();
     const auto source = source_of(control.rank());
     DataSource* const sources[] = {source.get()};
     try {
@@ -61,7 +62,8 @@ TEST_CASE("a rank whose dataset is shorter is found, with both numbers", "[train
 TEST_CASE("ranks open the same windows, and read each sample once", "[train]") {
   std::vector<std::vector<int64_t>> samples(3);
   std::vector<std::vector<std::string>> labels(3);
-  run_ranks(3, [&](ThreadCollective& control, ThreadGroup&) {
+  run_ranks(3, [&](RankGroups& ranks) {
+    Group& control = ranks.all();
     const uint32_t rank = control.rank();
     FakeMap source(0);
     source.set_windows(windows_of({7, 9, 2, 4}));
@@ -97,7 +99,8 @@ TEST_CASE("ranks open the same windows, and read each sample once", "[train]") {
 TEST_CASE("windows that differ are an error, and one too few ends the epoch for all", "[train]") {
   std::vector<std::string> said(3);
   std::vector<int> opened(3);
-  run_ranks(3, [&](ThreadCollective& control, ThreadGroup&) {
+  run_ranks(3, [&](RankGroups& ranks) {
+    Group& control = ranks.all();
     const uint32_t rank = control.rank();
     FakeMap longer(0);
     longer.set_windows(rank == 1 ? windows_of({7, 9, 3}) : windows_of({7, 9, 2}));
@@ -129,7 +132,8 @@ TEST_CASE("ranks wait for a window that one of them does not have yet", "[train]
   std::vector<std::vector<std::string>> labels(3);
   std::vector<bool> given_up(3);
   std::vector<bool> is_open(3);
-  run_ranks(3, [&](ThreadCollective& control, ThreadGroup&) {
+  run_ranks(3, [&](RankGroups& ranks) {
+    Group& control = ranks.all();
     const uint32_t rank = control.rank();
     std::vector<Window> windows = windows_of({7, 9, 2});
     if (rank != 1) {
@@ -158,7 +162,8 @@ TEST_CASE("ranks wait for a window that one of them does not have yet", "[train]
 }
 
 TEST_CASE("what is not there yet does not come to somebody who does not wait", "[train]") {
-  run_ranks(1, [&](ThreadCollective& control, ThreadGroup&) {
+  run_ranks(1, [&](RankGroups& ranks) {
+    Group& control = ranks.all();
     FakeMap source(0);
     source.set_windows({make_window(1, "a", 3), pending_window(60000), make_window(2, "b", 3)});
     DataStream data(source, {});

@@ -22,7 +22,7 @@ TrainRecipe with(std::optional<int64_t> TrainRecipe::*limit, int64_t value) {
 
 // What ends a run of this length after `state`.
 std::string reason(const TrainRecipe& train, const RunState& state) {
-  SingleRank alone;
+  LocalGroup alone;
   StopConditions stop(train, state, alone, nullptr);
   stop.check_run_length();
   return stop.is_over() ? stop.reason() : "";
@@ -49,7 +49,7 @@ TEST_CASE("the run ends at its length, in whatever unit the recipe gives it", "[
 }
 
 TEST_CASE("a run on new windows ends when there is none, and says whether it had one", "[train]") {
-  SingleRank alone;
+  LocalGroup alone;
   TrainRecipe train;
   train.windows = "new";
   RunState state = {.step = 5, .windows = 7};
@@ -71,7 +71,7 @@ TEST_CASE("a run on new windows ends when there is none, and says whether it had
 }
 
 TEST_CASE("steps to exit at are counted from the resumed step", "[train]") {
-  SingleRank alone;
+  LocalGroup alone;
   TrainRecipe train = with(&TrainRecipe::exit_at_step, 5);
   train.exit_after_steps = 3;
   RunState state = {.step = 5};
@@ -85,7 +85,7 @@ TEST_CASE("steps to exit at are counted from the resumed step", "[train]") {
 }
 
 TEST_CASE("the first reason counts, and a run length can be withdrawn", "[train]") {
-  SingleRank alone;
+  LocalGroup alone;
   const TrainRecipe train = with(&TrainRecipe::steps, 3);
   RunState state = {.step = 3};
   StopConditions stop(train, state, alone, nullptr);
@@ -103,7 +103,7 @@ TEST_CASE("the first reason counts, and a run length can be withdrawn", "[train]
 }
 
 TEST_CASE("tokens end a run only if the data counts them", "[train]") {
-  SingleRank alone;
+  LocalGroup alone;
   const TrainRecipe train = with(&TrainRecipe::tokens, 100);
   RunState state;
   const StopConditions stop(train, state, alone, nullptr);
@@ -113,7 +113,7 @@ TEST_CASE("tokens end a run only if the data counts them", "[train]") {
 }
 
 TEST_CASE("the clock goes on in a resumed run, and ends it", "[train]") {
-  SingleRank alone;
+  LocalGroup alone;
   TrainRecipe train;
   train.minutes = 1;
   const RunState state;
@@ -135,7 +135,7 @@ TEST_CASE("the clock goes on in a resumed run, and ends it", "[train]") {
 }
 
 TEST_CASE("a signal stops the run early, and cuts an evaluation after its end", "[train]") {
-  SingleRank alone;
+  LocalGroup alone;
   const TrainRecipe train = with(&TrainRecipe::steps, 3);
   const RunState state = {.step = 3};
   const SignalWatch signals;
@@ -154,7 +154,7 @@ TEST_CASE("a signal stops the run early, and cuts an evaluation after its end", 
 }
 
 TEST_CASE("a signal before the first step ends the run, unless it has ended", "[train]") {
-  SingleRank alone;
+  LocalGroup alone;
   const TrainRecipe train = with(&TrainRecipe::steps, 3);
   RunState state;
   const SignalWatch signals;
@@ -177,7 +177,7 @@ TEST_CASE("a signal before the first step ends the run, unless it has ended", "[
 
 TEST_CASE("the kill switch is a file", "[train]") {
   const ScratchFolder folder;
-  SingleRank alone;
+  LocalGroup alone;
   const std::string file = (folder.path() / "stop").string();
   TrainRecipe train;
   train.kill_switch = file;
@@ -193,7 +193,8 @@ TEST_CASE("the kill switch is a file", "[train]") {
 TEST_CASE("a hook of one rank stops all, with its reason", "[train]") {
   std::array<std::string, 2> reasons;
   std::array<std::string, 2> without;
-  run_ranks(2, [&](ThreadCollective& control, ThreadGroup&) {
+  run_ranks(2, [&](RankGroups& ranks) {
+    Group& control = ranks.all();
     const TrainRecipe train;
     const RunState state;
     StopConditions stop(train, state, control, nullptr);
@@ -213,7 +214,7 @@ TEST_CASE("a hook of one rank stops all, with its reason", "[train]") {
 
 TEST_CASE("a resumed run is complete if nothing is left to train", "[train]") {
   using Complete = StopConditions::Complete;
-  SingleRank alone;
+  LocalGroup alone;
   TrainRecipe train = with(&TrainRecipe::steps, 9);
   RunState state = {.step = 4};
   StopConditions ended(train, state, alone, nullptr);

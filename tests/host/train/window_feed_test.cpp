@@ -21,10 +21,10 @@ LoaderOptions by_two() {
   return options;
 }
 
-WindowFeed::Parts parts_of(DataStream& data, Collective& collective, int64_t microbatches = 1) {
+WindowFeed::Parts parts_of(DataStream& data, RankGroups& ranks, int64_t microbatches = 1) {
   return {.data = data,
           .paired = {},
-          .collective = collective,
+          .ranks = ranks,
           .on_wait = [](auto) {},
           .gives_up = [] { return false; },
           .microbatches_per_step = microbatches};
@@ -41,8 +41,8 @@ std::vector<std::vector<int64_t>> samples_of(const std::vector<Microbatch>& micr
 using Samples = std::vector<std::vector<int64_t>>;
 
 // Votes on the next step, as the loop does.
-bool has_another_step(WindowFeed& feed, Collective& collective) {
-  Agreement votes(collective);
+bool has_another_step(WindowFeed& feed, RankGroups& ranks) {
+  Agreement votes(ranks.all());
   feed.vote(votes);
   votes.start();
   return feed.hear(votes);
@@ -57,12 +57,13 @@ std::vector<std::vector<int64_t>> steps_of(uint32_t num_ranks,
   std::vector<std::vector<int64_t>> steps;
   bool are_even = true;
   bool is_complete = true;
-  run_ranks(num_ranks, [&](ThreadCollective& control, ThreadGroup&) {
+  run_ranks(num_ranks, [&](RankGroups& ranks) {
+    Group& control = ranks.all();
     FakeStream source(shard_sizes, end);
     LoaderOptions options = by_two();
     options.rank = {.rank = control.rank(), .size = num_ranks};
     DataStream data(source, options);
-    WindowFeed feed(parts_of(data, control, batches_per_step / num_ranks));
+    WindowFeed feed(parts_of(data, ranks, batches_per_step / num_ranks));
     feed.begin_epoch(0);
     feed.open_next();
     bool has_data = feed.start_reading();
@@ -78,7 +79,7 @@ std::vector<std::vector<int64_t>> steps_of(uint32_t num_ranks,
       std::vector<int64_t> sizes(num_ranks, 0);
       sizes[control.rank()] = std::ssize(microbatches);
       control.all_reduce(sizes, Reduce::kSum, "microbatches");
-      has_data = has_another_step(feed, control);
+      has_data = has_another_step(feed, ranks);
       const std::lock_guard lock(mutex);
       are_even = are_even && std::ranges::count(sizes, sizes.front()) == std::ssize(sizes);
     }
@@ -96,7 +97,7 @@ std::vector<std::vector<int64_t>> steps_of(uint32_t num_ranks,
 }  // namespace
 
 TEST_CASE("an accumulation ends with its window", "[train]") {
-  SingleRank alone;
+  RankGroups alone;
   FakeMap source(6);
   DataStream data(source, by_two());
   WindowFeed feed(parts_of(data, alone, 2));
@@ -111,7 +112,7 @@ TEST_CASE("an accumulation ends with its window", "[train]") {
 }
 
 TEST_CASE("windows are counted over epochs, and the label of the last one is kept", "[train]") {
-  SingleRank alone;
+  RankGroups alone;
   FakeMap source(2);
   source.set_windows({make_window(1, "mon", 2, true), make_window(2, "tue", 2)});
   DataStream data(source, by_two());
@@ -135,7 +136,7 @@ TEST_CASE("windows are counted over epochs, and the label of the last one is kep
 }
 
 TEST_CASE("an epoch ends with the windows of a paired set", "[train]") {
-  SingleRank alone;
+  RankGroups alone;
   FakeMap source(2);
   source.set_windows({make_window(1, "mon", 2), make_window(2, "tue", 2)});
   FakeMap paired_source(2);
@@ -153,7 +154,7 @@ TEST_CASE("an epoch ends with the windows of a paired set", "[train]") {
 }
 
 TEST_CASE("the first step's batches are repeated, as copies, and survive a checkpoint", "[train]") {
-  SingleRank alone;
+  RankGroups alone;
   FakeMap source(8);
   DataStream data(source, by_two());
   WindowFeed::Parts parts = parts_of(data, alone, 2);
@@ -202,18 +203,19 @@ TEST_CASE("steps of a stream have the same samples on any number of ranks", "[tr
 TEST_CASE("a rank whose stream has ended gets empty batches", "[train]") {
   std::array<std::vector<int64_t>, 2> sizes;
   std::array<bool, 2> has_more = {true, true};
-  run_ranks(2, [&](ThreadCollective& control, ThreadGroup&) {
+  run_ranks(2, [&](RankGroups& ranks) {
+    Group& control = ranks.all();
     FakeStream source({4, 2}, FakeStream::End::kWithLast);
     LoaderOptions options = by_two();
     options.rank = {.rank = control.rank(), .size = 2};
     DataStream data(source, options);
-    WindowFeed feed(parts_of(data, control, 2));
+    WindowFeed feed(parts_of(data, ranks, 2));
     feed.begin_epoch(0);
     if (feed.open_next() == NextWindow::kOpen && feed.start_reading()) {
       for (const Microbatch& microbatch : feed.take_microbatches()) {
         sizes[control.rank()].push_back(microbatch.batch.samples);
       }
-      has_more[control.rank()] = has_another_step(feed, control);
+      has_more[control.rank()] = has_another_step(feed, ranks);
       feed.report_end_of_window();
     }
   });

@@ -11,7 +11,8 @@ namespace tenon {
 TEST_CASE("a vote of any rank counts for all", "[distributed]") {
   std::vector<Decision> decisions(3);
   std::vector<Decision> later(3);
-  run_ranks(3, [&](ThreadCollective& control, ThreadGroup&) {
+  run_ranks(3, [&](RankGroups& ranks) {
+    Group& control = ranks.all();
     Agreement agreement(control);
     agreement.vote(control.rank() == 1 ? Vote::kStop : Vote::kSkipUpdate);
     decisions[control.rank()] = agreement.resolve_now();
@@ -27,7 +28,8 @@ TEST_CASE("a vote of any rank counts for all", "[distributed]") {
 
 TEST_CASE("numbers travel with the votes and are added up", "[distributed]") {
   std::vector<std::vector<double>> sums(3);
-  run_ranks(3, [&](ThreadCollective& control, ThreadGroup&) {
+  run_ranks(3, [&](RankGroups& ranks) {
+    Group& control = ranks.all();
     Agreement agreement(control);
     const double mine[] = {1.0 + control.rank(), 0.5};
     agreement.start(mine);
@@ -36,7 +38,7 @@ TEST_CASE("numbers travel with the votes and are added up", "[distributed]") {
   for (const std::vector<double>& of_rank : sums) {
     CHECK(of_rank == std::vector<double>{6.0, 1.5});
   }
-  SingleRank alone;
+  LocalGroup alone;
   Agreement agreement(alone);
   const double mine[] = {7.0};
   agreement.start(mine);
@@ -47,7 +49,8 @@ TEST_CASE("texts of any lengths reach all ranks", "[distributed]") {
   std::vector<std::vector<std::string>> texts(3);
   std::vector<std::string> of_last(3);
   std::vector<std::vector<int64_t>> largest(3);
-  run_ranks(3, [&](ThreadCollective& control, ThreadGroup&) {
+  run_ranks(3, [&](RankGroups& ranks) {
+    Group& control = ranks.all();
     const uint32_t rank = control.rank();
     const std::string mine(rank * 2, static_cast<char>('a' + rank));
     texts[rank] = control.gather_texts(mine, "test");
@@ -63,7 +66,7 @@ TEST_CASE("texts of any lengths reach all ranks", "[distributed]") {
 }
 
 TEST_CASE("votes after the start travel with the next decision", "[distributed]") {
-  SingleRank alone;
+  LocalGroup alone;
   Agreement agreement(alone);
   agreement.vote(Vote::kEvaluate);
   agreement.start();

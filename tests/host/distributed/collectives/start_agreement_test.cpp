@@ -19,9 +19,10 @@ struct Thrown {
 };
 
 // What each rank was thrown by `body`.
-std::vector<Thrown> thrown_by(uint32_t size, const std::function<void(ThreadCollective&)>& body) {
+std::vector<Thrown> thrown_by(uint32_t size, const std::function<void(Group&)>& body) {
   std::vector<Thrown> thrown(size);
-  run_ranks(size, [&](ThreadCollective& control, ThreadGroup&) {
+  run_ranks(size, [&](RankGroups& ranks) {
+    Group& control = ranks.all();
     try {
       body(control);
     } catch (const Error& error) {
@@ -42,9 +43,8 @@ TEST_CASE("ranks with different facts refuse to start, with the key and who has 
             {"plugin org.tenon.mlp", rank == 3 ? "" : "0.1.0 (5d)"},
             {"host", "0.1.0"}};
   };
-  for (const Thrown& thrown : thrown_by(4, [&](ThreadCollective& control) {
-         agree_on_metadata(control, metadata(control.rank()));
-       })) {
+  for (const Thrown& thrown : thrown_by(
+           4, [&](Group& control) { agree_on_metadata(control, metadata(control.rank())); })) {
     CHECK(thrown.id == "distributed.differs");
     CHECK(thrown.code == ExitCode::kRecipe);
     CHECK(thrown.message ==
@@ -58,16 +58,16 @@ TEST_CASE("ranks with different facts refuse to start, with the key and who has 
 TEST_CASE("equal facts, and those of one rank alone, cost no word", "[distributed]") {
   const std::vector<Fact> metadata = {{"recipe", "{}"}, {"host", "0.1.0"}};
   for (const Thrown& none :
-       thrown_by(3, [&](ThreadCollective& control) { agree_on_metadata(control, metadata); })) {
+       thrown_by(3, [&](Group& control) { agree_on_metadata(control, metadata); })) {
     CHECK(none.id.empty());
   }
-  SingleRank alone;
+  LocalGroup alone;
   CHECK_NOTHROW(agree_on_metadata(alone, metadata));
 }
 
 TEST_CASE("of many differences three are told, and long values by their beginning",
           "[distributed]") {
-  const auto thrown = thrown_by(2, [](ThreadCollective& control) {
+  const auto thrown = thrown_by(2, [](Group& control) {
     const std::string digit = std::to_string(control.rank());
     agree_on_metadata(control,
                       std::vector<Fact>{{"a", std::string(150, digit[0])},

@@ -8,16 +8,17 @@
 #include <vector>
 
 #include "tests/support/thread_ranks.hpp"
+#include "tests/support/values_group.hpp"
 
 namespace tenon {
 namespace {
 
 // Counts the exchanges that are started.
-class CountedCollective final : public Collective {
+class CountedGroup final : public ValuesGroup {
  public:
-  CountedCollective(Collective& inner, std::atomic<int>& count) : inner_(inner), count_(count) {}
+  CountedGroup(Group& inner, std::atomic<int>& count) : inner_(inner), count_(count) {}
   uint32_t rank() const override { return inner_.rank(); }
-  uint32_t world_size() const override { return inner_.world_size(); }
+  uint32_t size() const override { return inner_.size(); }
   std::unique_ptr<Gathering> start_gather(std::span<const std::byte> mine,
                                           std::string_view what) override {
     ++count_;
@@ -25,7 +26,7 @@ class CountedCollective final : public Collective {
   }
 
  private:
-  Collective& inner_;
+  Group& inner_;
   std::atomic<int>& count_;
 };
 
@@ -39,7 +40,8 @@ TEST_CASE("what fails on one rank fails on all, and rank 0 tells it", "[distribu
     bool has_lone_rank = false;
   };
   std::vector<Heard> heard(3);
-  run_ranks(3, [&](ThreadCollective& control, ThreadGroup&) {
+  run_ranks(3, [&](RankGroups& ranks) {
+    Group& control = ranks.all();
     Heard& mine = heard[control.rank()];
     together(control, "test", [&] { ++mine.num_calls; });
     try {
@@ -67,7 +69,8 @@ TEST_CASE("an error of rank 0 is told as it is, and one rank alone has its own",
   std::vector<std::string> heard(2);
   std::vector<int> codes(2);
   std::vector<int> lone(2);
-  run_ranks(2, [&](ThreadCollective& control, ThreadGroup&) {
+  run_ranks(2, [&](RankGroups& ranks) {
+    Group& control = ranks.all();
     try {
       together(control, "test", [&] {
         if (control.rank() == 0) {
@@ -83,7 +86,7 @@ TEST_CASE("an error of rank 0 is told as it is, and one rank alone has its own",
   CHECK(heard == std::vector<std::string>(2, "[run.dir_exists] two\nlines"));
   CHECK(codes == std::vector<int>(2, static_cast<int>(Error("run.dir_exists", "").exit_code())));
   CHECK(lone == std::vector<int>{0, 0});
-  SingleRank alone;
+  LocalGroup alone;
   bool is_shared = false;
   try {
     together(alone, "test", [] { throw Error("data.empty", "nothing"); });
@@ -97,8 +100,9 @@ TEST_CASE("an error of rank 0 is told as it is, and one rank alone has its own",
 TEST_CASE("ranks that are done report so while one still works", "[distributed]") {
   std::vector<std::string> heard(3);
   std::atomic<int> num_signs = 0;
-  run_ranks(3, [&](ThreadCollective& control, ThreadGroup&) {
-    CountedCollective counted(control, num_signs);
+  run_ranks(3, [&](RankGroups& ranks) {
+    Group& control = ranks.all();
+    CountedGroup counted(control, num_signs);
     try {
       together_for_long(counted, "test", [&] {
         // Rank 2 works until the others have exchanged some signs of life.

@@ -90,6 +90,20 @@ TEST_CASE("of ranks that wait in different groups, the one that does not wait is
   CHECK(judge(ranks, 2).rank == 3);
 }
 
+TEST_CASE("of ranks that wait for a tensor, only the one that sends it is to blame",
+          "[distributed]") {
+  SeenCollective waiting = collective("stages 2 to 1", 3, State::kBegun);
+  waiting.record.peer = 2;
+  SeenCollective sent = collective("stages 2 to 1", 2, State::kDone);
+  sent.record.peer = 1;
+  const std::vector<KnownRank> ranks = {known(0, {}), known(1, {waiting}), known(2, {sent})};
+  const RankFailure failure = judge(ranks, 10);
+  CHECK(failure.kind == RankFailure::Kind::kSlow);
+  CHECK(failure.rank == 2);
+  const RankStatus read = read_rank_status(to_text(*ranks[1].status));
+  CHECK(read.collectives.at(0).record.peer == 2);
+}
+
 TEST_CASE("where all wait in one collective, or one has left, that is said", "[distributed]") {
   std::vector<KnownRank> ranks = {known(0, {collective("shard", 12, State::kBegun)}),
                                   known(1, {collective("shard", 12, State::kBegun)})};

@@ -31,7 +31,7 @@ RankOutput read_rank(const std::function<void()>& say) {
     ::dup2(ends[1], STDOUT_FILENO);
     ::dup2(ends[1], STDERR_FILENO);
     ::close(ends[1]);
-    set_up_log({.rank = 1, .world_size = 2});
+    set_up_log({.rank = 1, .num_ranks = 2});
     say();
     ::_exit(0);
   }

@@ -23,6 +23,7 @@
 #include "tests/support/catch.hpp"
 #include "tests/support/made_instance.hpp"
 #include "tests/support/scratch_folder.hpp"
+#include "tests/support/values_group.hpp"
 
 namespace tenon {
 namespace {
@@ -60,13 +61,13 @@ class Alphabet {
     store_.emplace(graph_, ParameterLayout{at::kFloat, at::kCPU, [](uint32_t) { return 0U; }});
   }
 
-  TextGenerator generator(Collective* collective = nullptr) {
+  TextGenerator generator(Group* ranks = nullptr) {
     return TextGenerator({.model = *proxy_,
                           .store = *store_,
                           .exec = exec_,
                           .tokenizer = tokenizer_,
                           .ends = {kEnd},
-                          .collective = collective});
+                          .ranks = ranks});
   }
   struct Made {
     std::string text;
@@ -74,9 +75,9 @@ class Alphabet {
   };
   Made write(const std::string& prompt,
              int64_t max_tokens,
-             Collective* collective = nullptr,
+             Group* ranks = nullptr,
              const Sampling& sampling = Sampling()) {
-    const TextGenerator made = generator(collective);
+    const TextGenerator made = generator(ranks);
     Made result;
     result.about =
         made.generate(made.prompt_ids(prompt), sampling, max_tokens, [&](const std::string& piece) {
@@ -102,11 +103,11 @@ class Alphabet {
 };
 
 // Rank 1 of two. Rank 0 chooses these numbers.
-class SecondRank final : public Collective {
+class SecondRank final : public ValuesGroup {
  public:
   explicit SecondRank(std::vector<int64_t> chosen) : chosen_(std::move(chosen)) {}
   uint32_t rank() const override { return 1; }
-  uint32_t world_size() const override { return 2; }
+  uint32_t size() const override { return 2; }
   std::unique_ptr<Gathering> start_gather(std::span<const std::byte> mine,
                                           std::string_view /*what*/) override {
     auto both = std::make_unique<Both>();

@@ -68,7 +68,7 @@ struct MetricRig {
                                 const std::string& series = "") {
     metrics->begin_evaluation();
     take(samples, false);
-    return metrics->end_evaluation(run.alone, {1, 0, false}, series);
+    return metrics->end_evaluation(run.ranks.tokens(), {1, 0, false}, series);
   }
 
   RunRig run;
@@ -102,14 +102,14 @@ TEST_CASE("training counts over records, windows and the run", "[train]") {
   const CallPlace place{1, 0, true};
   rig.metrics->begin_window(place);
   rig.take({1}, true);
-  CHECK(rig.metrics->close_record(rig.run.alone, place) ==
+  CHECK(rig.metrics->close_record(rig.run.ranks.tokens(), place) ==
         Metrics{{"total", 2}, {"total/window", 2}, {"total/run", 2}});
   rig.take({2}, true);
-  CHECK(rig.metrics->close_record(rig.run.alone, place) ==
+  CHECK(rig.metrics->close_record(rig.run.ranks.tokens(), place) ==
         Metrics{{"total", 4}, {"total/window", 6}, {"total/run", 6}});
   rig.metrics->begin_window(place);
   rig.take({3}, true);
-  CHECK(rig.metrics->close_record(rig.run.alone, place) ==
+  CHECK(rig.metrics->close_record(rig.run.ranks.tokens(), place) ==
         Metrics{{"total", 6}, {"total/window", 6}, {"total/run", 12}});
 }
 
@@ -126,7 +126,7 @@ TEST_CASE("what metrics have gathered is saved by name", "[train]") {
   CHECK(after.metrics->saved_place(tree, "metrics", 0) == size_t{0});
   after.metrics->load(tree, "metrics");
   after.take({1}, true);
-  CHECK(after.metrics->close_record(after.run.alone, place) ==
+  CHECK(after.metrics->close_record(after.run.ranks.tokens(), place) ==
         Metrics{{"total", 10}, {"total/run", 10}});
   CHECK_FALSE(after.metrics->saved_place(StateTree(), "metrics", 0).has_value());
 }

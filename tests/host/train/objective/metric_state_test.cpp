@@ -77,7 +77,8 @@ TEST_CASE("two stretches of the data become what one has", "[train]") {
 TEST_CASE("ranks merge states in their order, also where one has no data", "[train]") {
   const std::vector<std::vector<Numbers>> given = {{{3, 0.1}}, {}, {{1}, {4, 1e-9, 8}}};
   std::vector<Numbers> got(given.size());
-  run_ranks(3, [&](ThreadCollective& collective, ThreadGroup&) {
+  run_ranks(3, [&](RankGroups& ranks) {
+    Group& collective = ranks.all();
     const MetricProxy metric = four_states();
     MetricState state = state_of(metric, given[collective.rank()]);
     state.merge_ranks(make_exec(metric.instance()), collective);

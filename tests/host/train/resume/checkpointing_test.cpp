@@ -2,7 +2,7 @@
 #include "host/train/resume/checkpointing.hpp"
 
 #include "host/checkpoint/local_storage.hpp"
-#include "host/distributed/collectives/world.hpp"
+#include "host/distributed/collectives/rank_groups.hpp"
 #include "host/train/trainer.hpp"
 
 #include <ATen/Functions.h>
@@ -56,11 +56,11 @@ struct CheckpointingRig {
   std::vector<std::string> names;  // empty: only `name`
   std::shared_ptr<CheckpointStore> storage =
       std::make_shared<LocalStorage>((folder.path() / "saved").string());
-  std::unique_ptr<World> world = World::join({}, {});
+  RankGroups ranks;
   Checkpointing checkpoints{CheckpointingParts{
       .recipe = recipe,
       .storage = storage,
-      .collective = world->control(),
+      .ranks = ranks,
       .metadata = metadata_of(name),
       .frozen_recipe = "{}",
       .on_commit = [this](const std::string& address) { committed.push_back(address); },

@@ -3,7 +3,7 @@
 
 #include "host/checkpoint/checkpoint_reader.hpp"
 #include "host/checkpoint/local_storage.hpp"
-#include "host/distributed/collectives/world.hpp"
+#include "host/distributed/collectives/rank_groups.hpp"
 #include "host/train/trainer.hpp"
 
 #include <ATen/Functions.h>
@@ -39,11 +39,10 @@ struct ExportRig {
   ExportRecipe recipe;
   std::shared_ptr<CheckpointStore> storage =
       std::make_shared<LocalStorage>((folder.path() / "made").string());
-  std::unique_ptr<World> world = World::join({}, {});
+  RankGroups ranks;
   Export one{recipe,
              {.made = storage, .shares = nullptr},
-             world->control(),
-             WriterPlace{},
+             ranks,
              /*retries=*/0,
              std::nullopt};
 };

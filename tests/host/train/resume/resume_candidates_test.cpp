@@ -3,7 +3,7 @@
 
 #include "host/checkpoint/checkpoint_saver.hpp"
 #include "host/checkpoint/local_storage.hpp"
-#include "host/distributed/collectives/world.hpp"
+#include "host/distributed/collectives/rank_groups.hpp"
 #include "host/log/log.hpp"
 
 #include <filesystem>
@@ -24,7 +24,7 @@ struct ResumeRig {
   ResumeRig& operator=(const ResumeRig&) = delete;
 
   void save(const std::string& name, int64_t step) {
-    CheckpointSaver saver(storage, world->control(), {}, {.retries = 0});
+    CheckpointSaver saver(storage, ranks, {.retries = 0});
     StateTree tree;
     tree.put_int("run/step", step);
     CheckpointMetadata metadata;
@@ -52,7 +52,7 @@ struct ResumeRig {
   ScratchFolder folder;
   std::shared_ptr<CheckpointStore> storage =
       std::make_shared<LocalStorage>((folder.path() / "saved").string());
-  std::unique_ptr<World> world = World::join({}, {});
+  RankGroups ranks;
 };
 
 }  // namespace
@@ -63,7 +63,7 @@ TEST_CASE("the first candidate that can be read is taken, with a warning for the
   rig.save("a", 1);
   rig.save("b", 2);
   rig.corrupt("b");
-  ResumeCandidates states(rig.storage, rig.world->control(), {"b", "a"});
+  ResumeCandidates states(rig.storage, rig.ranks.all(), {"b", "a"});
   CHECK_FALSE(states.is_empty());
   CHECK(states.next().get_int("run/step") == 1);
   CHECK(states.reader().index().metadata.step == 1);
@@ -75,7 +75,7 @@ TEST_CASE("a candidate that is rejected later gives way to the one before it", "
   ResumeRig rig;
   rig.save("a", 1);
   rig.save("b", 2);
-  ResumeCandidates states(rig.storage, rig.world->control(), {"b", "a"});
+  ResumeCandidates states(rig.storage, rig.ranks.all(), {"b", "a"});
   CHECK(states.next().get_int("run/step") == 2);
   states.reject(Error("checkpoint.damaged", "a checksum that a test has refused"));
   CHECK(states.next().get_int("run/step") == 1);
@@ -88,7 +88,7 @@ TEST_CASE("whoever accepts may refuse a candidate, which ends the search", "[tra
   rig.save("a", 1);
   rig.save("b", 2);
   uint64_t seen = 0;
-  ResumeCandidates states(rig.storage, rig.world->control(), {"b", "a"}, [&](const auto& reader) {
+  ResumeCandidates states(rig.storage, rig.ranks.all(), {"b", "a"}, [&](const auto& reader) {
     seen = reader.index().metadata.step;
     throw Error("resume.recipe_changed", "asked for by a test");
   });
@@ -98,7 +98,7 @@ TEST_CASE("whoever accepts may refuse a candidate, which ends the search", "[tra
 
 TEST_CASE("without a candidate there is nothing to resume from", "[train]") {
   ResumeRig rig;
-  ResumeCandidates states(rig.storage, rig.world->control(), {});
+  ResumeCandidates states(rig.storage, rig.ranks.all(), {});
   CHECK(states.is_empty());
   CHECK(rig.none_left(states) == "checkpoint.none_sound");
 }

@@ -30,7 +30,7 @@ void save_run(const RunRig& rig, const std::vector<uint64_t>& steps, uint64_t la
   folder.write("recipe.json", frozen_recipe(rig.recipe()));
   for (const uint64_t step : steps) {
     CheckpointSaver saver(
-        checkpoints.storage_at(folder.path()), rig.context().world.control(), {}, {.retries = 0});
+        checkpoints.storage_at(folder.path()), rig.context().ranks, {.retries = 0});
     CheckpointMetadata metadata = checkpoints.metadata();
     metadata.step = step;
     saver.begin("step-" + std::to_string(step), StateTree(), metadata, frozen_recipe(rig.recipe()));
@@ -114,7 +114,7 @@ TEST_CASE("files that a run reads are compared with those of the checkpoint", "[
       const RunFolder folder = checkpoints.make_folder();
       folder.write("recipe.json", frozen_recipe(rig.recipe()));
       CheckpointSaver saver(
-          checkpoints.storage_at(folder.path()), rig.context().world.control(), {}, {.retries = 0});
+          checkpoints.storage_at(folder.path()), rig.context().ranks, {.retries = 0});
       saver.begin("step-2", StateTree(), checkpoints.metadata(), frozen_recipe(rig.recipe()));
       REQUIRE_FALSE(saver.finish().has_value());
     }

@@ -25,7 +25,7 @@ RunReport report_of(const Recipe& recipe) {
           .device = "2 threads",
           .run_dir = "runs/a",
           .command_line = "host --recipe small.json",
-          .mesh = {},
+          .role = {},
           .num_parameters = 67,
           .components = {{"model", "mlp", "org.tenon.mlp 0.1", "67 parameters"},
                          {"optimizer", "sgd", "org.tenon.sgd 0.1", ""}},

@@ -53,8 +53,9 @@ RunRig::RunRig(const std::string& patch, RunRequest request, const std::vector<s
       request_(in_folder(std::move(request), run_dir())),
       platform_(recipe_, request_, RunPlatform::Purpose::kTrain),
       world_(World::join(request_.ranks, {})),
+      ranks_(*world_, platform_.role()),
       factory_(registry_, recipe_, platform_.mesh_view()),
-      context_{recipe_, request_, platform_, *world_, factory_} {
+      context_{recipe_, request_, platform_, *world_, ranks_, factory_} {
   set_up_log({.terminal = false, .file = (folder_.path() / "rig.log").string()});
 }
 

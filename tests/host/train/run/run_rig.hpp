@@ -42,6 +42,7 @@ class RunRig {
   RunRequest request_;
   RunPlatform platform_;
   std::unique_ptr<World> world_;
+  RankGroups ranks_;
   ComponentFactory factory_;
   RunContext context_;
 };

@@ -1,39 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "host/train/components/rank_groups.hpp"
+#include "host/train/components/sharding_options.hpp"
 
 #include "host/error/error.hpp"
 #include "host/text/name_pattern.hpp"
 
-#include <numeric>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace tenon {
 
-RankGroups::RankGroups(World& world, const Mesh& mesh, c10::Device device, bool has_tables) {
-  const std::vector<uint32_t> shard = mesh.ranks_along(MeshDim::kShard);
-  const std::vector<uint32_t> replicate = mesh.ranks_along(MeshDim::kReplicate);
-  std::vector<uint32_t> all(mesh.world_size());
-  std::iota(all.begin(), all.end(), 0);
-  gather_ = world.make_group(shard, "gather", device);
-  reduce_ = world.make_group(shard, "reduce", device);
-  replicate_ = world.make_group(replicate, "replicate", device);
-  all_ = world.make_group(all, "all", device);
-  if (has_tables) {
-    tables_ = world.make_group(all, "tables", at::kCPU);
-  }
-}
-
-FlowGroups RankGroups::for_flow() {
-  return {gather_.get(), reduce_.get(), replicate_.get(), all_.get()};
+MeshDegrees mesh_degrees(const ParallelRecipe& recipe) {
+  return {.replicate = recipe.replicate, .shard = recipe.shard};
 }
 
 // Offloaded parameters are sharded even on a single rank, so that they are on the device only while
 // they are needed.
-FlatSharing sharing_of(const ParallelRecipe& recipe, const Mesh& mesh, c10::Device device) {
+FlatSharing sharing_of(const ParallelRecipe& recipe, const RankRole& role, c10::Device device) {
   const bool is_forced = recipe.offload || recipe.reshard_after_forward == true;
-  FlatSharing sharing = sharing_of(mesh, recipe.offload ? 3 : recipe.stage, is_forced);
+  FlatSharing sharing = sharing_of(role, recipe.offload ? 3 : recipe.stage, is_forced);
   if (recipe.offload && !device.is_cpu()) {
     sharing.home = c10::Device(c10::kCPU);
   }

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The ranks of a run as one of them sees them: its role, and a named group for each purpose.
+// Whatever exchanges something takes this class, and asks it for the group; rank_role.hpp says
+// which ranks a group has. Invariant: groups with the same ranks and the same lane are one group,
+// so a mesh that uses two dimensions opens no more connections than it needs. Threads: the train
+// thread.
+#pragma once
+
+#include "host/distributed/collectives/group.hpp"
+#include "host/distributed/collectives/world.hpp"
+#include "host/distributed/ranks/rank_role.hpp"
+
+#include <c10/core/Device.h>
+
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+namespace tenon {
+
+class RankGroups {
+ public:
+  // A rank alone, which sends nothing.
+  RankGroups();
+  // Creates the groups for small values. All ranks of the world call it, as for `connect`.
+  // Errors  as World::make_group
+  // Owner   `world` is borrowed
+  RankGroups(World& world, const RankRole& role);
+  RankGroups(const RankGroups&) = delete;
+  RankGroups& operator=(const RankGroups&) = delete;
+
+  const RankRole& role() const { return role_; }
+
+  // ---- small values, in CPU memory ----
+
+  Group& all() { return *all_; }          // decisions, failures, files, norms
+  Group& samples() { return *samples_; }  // windows, positions in the data
+  Group& tokens() { return *tokens_; }    // counts, losses, metrics
+
+  // Creates the groups below. Call once, before the first of them is used.
+  // Errors  as World::make_group
+  void connect(c10::Device device, bool has_tables);
+
+  // ---- tensors of the model, on the device of the run ----
+
+  Group& gather() { return *gather_; }            // along shard: parameters
+  Group& reduce() { return *reduce_; }            // along shard: gradients, in a lane of their own
+  Group& replicas() { return *replicas_; }        // gradients of slices
+  Group& whole() { return *whole_; }              // gradients that are not sharded, and buffers
+  Group& all_on_device() { return *on_device_; }  // norms, without waiting for the device
+
+  // ---- rows of tables, on the CPU ----
+
+  Group& rows() { return *rows_; }
+
+  // Makes all groups again after a failure of a collective, among the same ranks, all of which must
+  // be alive and call it. Abandons every collective in progress. Groups that were taken before are
+  // no longer valid.
+  // Errors  distributed.unreachable if not all ranks arrive within the time limit
+  void reconnect();
+
+ private:
+  // Groups of one lane share connections; those of different lanes do not queue behind each other.
+  enum class Lane { kValues, kGather, kReduce, kReplicate, kTensors, kRows };
+  struct Made {
+    std::vector<uint32_t> ranks;
+    Lane lane;
+    std::unique_ptr<Group> group;
+  };
+
+  void connect_values();
+  void connect_tensors();
+  Group* make(RankSet set, Lane lane, std::string_view name, c10::Device device);
+
+  World* world_ = nullptr;
+  const RankRole role_;
+  LocalGroup alone_;
+  std::vector<Made> made_;
+  bool is_connected_ = false;
+  bool has_tables_ = false;
+  c10::Device device_ = c10::kCPU;
+
+  Group* all_ = &alone_;
+  Group* samples_ = &alone_;
+  Group* tokens_ = &alone_;
+  Group* gather_ = &alone_;
+  Group* reduce_ = &alone_;
+  Group* replicas_ = &alone_;
+  Group* whole_ = &alone_;
+  Group* on_device_ = &alone_;
+  Group* rows_ = &alone_;
+};
+
+}  // namespace tenon
