@@ -27,8 +27,6 @@ def sentences(paragraph):
 def of_pages():
     pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
     for page in pages:
-        if "decisions" in page.parts:
-            continue
         text = re.sub(r"```.*?```", "", page.read_text(), flags=re.S)
         text = re.sub(r"^(\||    |<!--).*$", "", text, flags=re.M)
         for paragraph in re.split(r"\n\s*\n|\n(?=\s*(?:[-*]|\d+\.) )", text):
