@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/tensor/tensor_piece.hpp"
+
+#include <ATen/Functions.h>
+
+#include <algorithm>
+#include <tuple>
+#include <vector>
+
+#include "tests/host/tensor/each_box.hpp"
+#include "tests/support/catch.hpp"
+
+namespace tenon {
+namespace {
+
+const std::vector<std::vector<int64_t>>& shapes() {
+  static const std::vector<std::vector<int64_t>> kShapes = {
+      {3, 4, 2}, {2, 1, 3}, {1, 5}, {6}, {1, 1}, {}};
+  return kShapes;
+}
+
+std::vector<int64_t> part_of(const std::vector<int64_t>& elements, int64_t first, int64_t numel) {
+  return {elements.begin() + first, elements.begin() + first + numel};
+}
+
+// True if the runs have the elements of a piece, in order, and none continues the one before it.
+bool has_runs(const TensorPiece& piece, const std::vector<int64_t>& elements) {
+  std::vector<int64_t> seen;
+  bool is_maximal = true;
+  int64_t end = -1;
+  for_each_run(piece, [&](const TensorPiece::Run& run) {
+    is_maximal = is_maximal && run.numel > 0 && run.in_tensor != end &&
+                 run.in_piece == static_cast<int64_t>(seen.size());
+    for (int64_t i = 0; i < run.numel; ++i) {
+      seen.push_back(run.in_tensor + i);
+    }
+    end = run.end();
+  });
+  return is_maximal && seen == elements;
+}
+
+using Ranges = std::vector<std::tuple<int64_t, int64_t, int64_t>>;
+
+// The elements that two lists share, one by one, joined where both lists go on.
+Ranges shared(const std::vector<int64_t>& a, const std::vector<int64_t>& b) {
+  Ranges ranges;
+  for (size_t i = 0; i < a.size(); ++i) {
+    const auto found = std::ranges::find(b, a[i]);
+    if (found == b.end()) {
+      continue;
+    }
+    const auto in_a = static_cast<int64_t>(i);
+    const int64_t in_b = found - b.begin();
+    if (!ranges.empty() && std::get<0>(ranges.back()) + std::get<2>(ranges.back()) == in_a &&
+        std::get<1>(ranges.back()) + std::get<2>(ranges.back()) == in_b) {
+      ++std::get<2>(ranges.back());
+    } else {
+      ranges.emplace_back(in_a, in_b, 1);
+    }
+  }
+  return ranges;
+}
+
+Ranges shared(const TensorPiece& a, const TensorPiece& b) {
+  Ranges ranges;
+  for_each_shared_range(a, b, [&](int64_t in_a, int64_t in_b, int64_t numel) {
+    ranges.emplace_back(in_a, in_b, numel);
+  });
+  return ranges;
+}
+
+}  // namespace
+
+TEST_CASE("each flat range of each box has its elements in maximal runs", "[tensor]") {
+  for (const std::vector<int64_t>& shape : shapes()) {
+    each_box(shape, [&](const Box& box) {
+      const TensorPiece all(shape, box);
+      const std::vector<int64_t> elements = elements_of(box, shape);
+      const auto numel = static_cast<int64_t>(elements.size());
+      INFO(all.text());
+      CHECK(all.is_box());
+      CHECK(all.is_whole() == (box.size == shape));
+      CHECK(all.is_whole() == !all.box().has_value());
+      CHECK(all.box_shape() == box.size);
+      bool are_right = true;
+      for (int64_t first = 0; first <= numel; ++first) {
+        for (int64_t n = 0; first + n <= numel; ++n) {
+          const TensorPiece piece = all.part(first, n);
+          are_right = are_right && piece.first() == first && piece.numel() == n &&
+                      has_runs(piece, part_of(elements, first, n)) &&
+                      piece.first_in_tensor() == (n > 0 ? elements[static_cast<size_t>(first)] : 0);
+        }
+      }
+      CHECK(are_right);
+    });
+  }
+}
+
+TEST_CASE("the run after a place is the first that ends behind it", "[tensor]") {
+  each_box({3, 4, 2}, [&](const Box& box) {
+    const TensorPiece all({3, 4, 2}, box);
+    for (const TensorPiece& piece : {all, all.part(all.numel() / 3, all.numel() / 2)}) {
+      for (int64_t place = 0; place < 24; ++place) {
+        int64_t after = 0;
+        while (after < piece.num_runs() && piece.run(after).end() <= place) {
+          ++after;
+        }
+        REQUIRE(piece.run_after(place) == after);
+      }
+    }
+  });
+}
+
+TEST_CASE("what two pieces share is found in as few ranges as possible", "[tensor]") {
+  for (const std::vector<int64_t>& shape : {std::vector<int64_t>{3, 4, 2}, {2, 1, 3}}) {
+    each_box(shape, [&](const Box& one) {
+      const TensorPiece a(shape, one);
+      const std::vector<int64_t> of_a = elements_of(one, shape);
+      each_box(shape, [&](const Box& other) {
+        const TensorPiece b(shape, other);
+        const std::vector<int64_t> of_b = elements_of(other, shape);
+        const int64_t first = b.numel() / 4;
+        const int64_t numel = b.numel() - b.numel() / 2;
+        const bool is_right =
+            shared(a, b) == shared(of_a, of_b) &&
+            shared(a, b.part(first, numel)) == shared(of_a, part_of(of_b, first, numel)) &&
+            shared(b.part(first, numel), a) == shared(part_of(of_b, first, numel), of_a);
+        if (!is_right) {
+          FAIL(a.text() << " and " << b.text());
+        }
+      });
+    });
+  }
+}
+
+TEST_CASE("the values of a piece are those of its elements", "[tensor]") {
+  for (const std::vector<int64_t>& shape : shapes()) {
+    int64_t numel = 1;
+    for (const int64_t size : shape) {
+      numel *= size;
+    }
+    const at::Tensor flat = at::arange(numel, at::kLong);
+    each_box(shape, [&](const Box& box) {
+      const TensorPiece all(shape, box);
+      const TensorPiece piece = all.part(all.numel() / 3, all.numel() / 2);
+      const at::Tensor elements = at::tensor(elements_of(box, shape), at::kLong);
+      CHECK(values_of(all, flat.view(shape)).equal(elements));
+      CHECK(values_of(all, flat).equal(elements));
+      CHECK(values_of(piece, flat.view(shape))
+                .equal(elements.narrow(0, all.numel() / 3, all.numel() / 2)));
+    });
+  }
+}
+
+TEST_CASE("a part of a part is a part, and equal pieces compare equal", "[tensor]") {
+  const TensorPiece box({4, 6}, {.start = {1, 2}, .size = {2, 3}});
+  CHECK(box.part(1, 5).part(2, 2) == box.part(3, 2));
+  CHECK_FALSE(box.part(1, 2) == box.part(1, 3));
+  CHECK_FALSE(box == TensorPiece({4, 6}));
+  CHECK_FALSE(box == TensorPiece({6, 4}, {.start = {1, 1}, .size = {2, 3}}));
+  CHECK(TensorPiece({4, 6}, {.start = {0, 0}, .size = {4, 6}}) == TensorPiece({4, 6}));
+}
+
+TEST_CASE("a tensor without elements has a piece without runs", "[tensor]") {
+  const TensorPiece empty({0, 3});
+  CHECK(empty.is_whole());
+  CHECK(empty.numel() == 0);
+  CHECK(empty.num_runs() == 0);
+  CHECK(empty.first_in_tensor() == 0);
+  const TensorPiece thin({2, 3}, {.start = {1, 3}, .size = {1, 0}});
+  CHECK(thin.num_runs() == 0);
+  CHECK(shared(thin, TensorPiece({2, 3})).empty());
+}
+
+TEST_CASE("a piece says which one it is", "[tensor]") {
+  const TensorPiece box({4, 3}, {.start = {0, 1}, .size = {2, 2}});
+  CHECK(TensorPiece({4, 3}).text() == "whole");
+  CHECK(TensorPiece({4, 3}).part(2, 1).text() == "from element 2 of [4, 3]");
+  CHECK(box.text() == "in the box [0:2, 1:3] of [4, 3]");
+  CHECK(box.part(2, 1).text() == "from element 2 of the box [0:2, 1:3] of [4, 3]");
+}
+
+}  // namespace tenon
