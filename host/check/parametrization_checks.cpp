@@ -121,8 +121,8 @@ class ParametrizationTrial {
               real.init_b,
               subject_.request().seed,
               kParameter + real.suffix,
-              0,
-              made.view(-1));
+              TensorPiece(real.shape),
+              made);
     return made;
   }
 

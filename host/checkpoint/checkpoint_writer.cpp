@@ -76,8 +76,8 @@ Written written(const std::string& name, const StateEntry& entry) {
       result.source != nullptr ? result.source->dtype() : result.tensor.scalar_type();
   result.place.shape =
       result.source != nullptr ? result.source->shape() : result.tensor.sizes().vec();
-  result.shape = entry.part ? entry.part->shape : result.place.shape;
-  result.first = entry.part ? entry.part->offset : 0;
+  result.shape = entry.piece ? entry.piece->shape() : result.place.shape;
+  result.first = entry.piece ? entry.piece->first() : 0;
   result.numel = result.source != nullptr ? result.source->numel() : result.tensor.numel();
   return result;
 }

@@ -4,6 +4,7 @@
 #include <tenon/model.h>
 
 #include "host/device/random_state.hpp"
+#include "host/error/assert.hpp"
 #include "host/error/error.hpp"
 #include "host/model/group_layout.hpp"
 #include "host/model/state_hash.hpp"
@@ -46,11 +47,11 @@ void each_part(const std::vector<FlatGroup>& groups,
   for (const FlatGroup& group : groups) {
     for (size_t e = 0; e < group.entries().size(); ++e) {
       const FlatParameter& parameter = group.entries()[e].parameter;
-      const FlatPart part = group.part(e);
-      if (part.length > 0 && is_wanted(parameter.id)) {
+      const FlatPart& part = group.part(e);
+      if (part.length() > 0 && is_wanted(parameter.id)) {
         take(state_path(prefix, "values/" + parameter.name),
              group.data_view(e),
-             StatePart{parameter.shape, part.in_parameter, group.sharing().num_slices > 1});
+             StatePart{part.piece, group.is_sliced(e)});
       }
     }
   }
@@ -173,14 +174,14 @@ void ParameterStore::draw_parameters(uint64_t seed) {
     }
     const Place& place = places_[p];
     FlatGroup& group = groups_[place.group];
-    const FlatPart part = group.part(place.entry);
+    const FlatPart& part = group.part(place.entry);
     fill_init(parameter.init,
               parameter.init_a,
               parameter.init_b,
               seed,
               parameter.name,
-              part.in_parameter,
-              group.data().narrow(0, part.in_slice, part.length));
+              part.piece,
+              group.data().narrow(0, part.in_slice, part.length()));
   }
 }
 
@@ -208,10 +209,8 @@ void ParameterStore::adopt(const ModelBlock& block, uint32_t p, at::Tensor built
   }
   const Place& place = places_[p];
   FlatGroup& group = groups_[place.group];
-  const FlatPart part = group.part(place.entry);
-  group.data()
-      .narrow(0, part.in_slice, part.length)
-      .copy_(built.detach().reshape(-1).narrow(0, part.in_parameter, part.length));
+  const FlatPart& part = group.part(place.entry);
+  group.data().narrow(0, part.in_slice, part.length()).copy_(values_of(part.piece, built.detach()));
   const at::ScalarType wanted = resolved_dtype(parameter.dtype, built_dtype_);
   if (built.scalar_type() != wanted) {
     throw Error("model.bad_graph",
@@ -250,7 +249,7 @@ void ParameterStore::load_model(uint32_t model, const StateTree& tree, const std
       prefix,
       [&tree](const std::string& name, const at::Tensor& values, const StatePart& part) {
         if (!tree.is_excluded(name)) {
-          tree.copy_tensor(name, values, part);
+          tree.copy_tensor(name, values, part.piece);
         }
       });
   for (size_t b = 0; b < buffers_.size(); ++b) {
@@ -314,6 +313,7 @@ std::string ParameterStore::hash_of_model(uint32_t model,
     }
     const at::Tensor whole = whole_of(group);
     for (const FlatEntry& entry : group.entries()) {
+      TENON_ASSERT(!entry.parameter.box, "the hash of a model is that of whole parameters");
       const uint32_t p = entry.parameter.id;
       StateHash hash;
       add_tensor(hash, graph_.parameters[p].name, whole.narrow(0, entry.offset, entry.numel));

@@ -50,10 +50,8 @@ class WholeTensors {
     for (size_t i = 0; i < made.reals.size(); ++i) {
       const ParameterStore::Place& place = store_.place(made.reals[i]);
       FlatGroup& group = store_.groups()[place.group];
-      const FlatPart part = group.part(place.entry);
-      group.data()
-          .narrow(0, part.in_slice, part.length)
-          .copy_(whole[i].reshape(-1).narrow(0, part.in_parameter, part.length));
+      const FlatPart& part = group.part(place.entry);
+      group.data().narrow(0, part.in_slice, part.length()).copy_(values_of(part.piece, whole[i]));
     }
   }
 
@@ -96,8 +94,8 @@ UnstoredValue drawn_value(const ParameterStore& store, uint64_t seed) {
               parameter.init_b,
               seed,
               parameter.name,
-              0,
-              value.view(-1));
+              TensorPiece(made.shape),
+              value);
     return value;
   };
 }

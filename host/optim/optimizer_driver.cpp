@@ -21,6 +21,29 @@ namespace {
 
 constexpr uint32_t kStateVersion = 1;
 
+// Returns the part of a slot that belongs to a piece of its parameter.
+TensorPiece piece_of_slot(const OptimizerInfo& info,
+                          const SlotSpec& slot,
+                          const TensorPiece& piece) {
+  const TensorPiece whole(info.slot_shape(slot, piece.shape()));
+  switch (slot.shape) {
+    case TENON_SLOT_SCALAR:
+      return whole;
+    case TENON_SLOT_BLOCKWISE: {
+      const int64_t first = piece.first_in_tensor();
+      TENON_ASSERT(piece.num_runs() <= 1 && first % info.block == 0,
+                   "a parameter with slots of blocks is cut between blocks");
+      return whole.part(first / info.block, info.num_blocks(piece.numel()));
+    }
+    case TENON_SLOT_ROWS:
+    case TENON_SLOT_COLUMNS:
+      TENON_ASSERT(piece.is_whole(), "a parameter with slots of rows or columns is not cut");
+      return whole;
+    default:
+      return piece;
+  }
+}
+
 }  // namespace
 
 // Entries first_entry to last_entry of a flat group, with their slots and their counter.
@@ -224,30 +247,25 @@ void OptimizerDriver::each_slot(const Piece& piece, Take take) const {
   const FlatGroup& group = groups_[piece.group];
   const OptimizerInfo& info = partitions_[piece.partition].optimizer.info();
   const bool is_flat = info.is_elementwise();
-  const bool is_sliced = group.sharing().num_slices > 1;
   const int64_t origin = is_flat ? group.range(piece.first_entry, piece.last_entry).begin : 0;
   for (size_t e = piece.first_entry; e <= piece.last_entry; ++e) {
-    const FlatParameter& parameter = group.entries()[e].parameter;
-    const FlatPart part = group.part(e);
-    if (is_flat && part.length == 0) {
+    const FlatPart& part = group.part(e);
+    if (is_flat && part.length() == 0) {
       continue;  // other slices have all of it
     }
     for (size_t s = 0; s < info.slots.size(); ++s) {
       const SlotSpec& slot = info.slots[s];
       at::Tensor values = piece.slots[s];
-      StatePart place{info.slot_shape(slot, parameter.shape), 0, is_sliced};
       if (is_flat && slot.shape == TENON_SLOT_BLOCKWISE) {
-        place.offset = part.in_parameter / info.block;
         values =
-            values.narrow(0, (part.in_slice - origin) / info.block, info.num_blocks(part.length));
+            values.narrow(0, (part.in_slice - origin) / info.block, info.num_blocks(part.length()));
       } else if (is_flat && slot.shape != TENON_SLOT_SCALAR) {
-        place.offset = part.in_parameter;
-        values = values.narrow(0, part.in_slice - origin, part.length);
+        values = values.narrow(0, part.in_slice - origin, part.length());
       }
-      take("slots/" + slot.name + "/" + parameter.name,
+      take("slots/" + slot.name + "/" + group.entries()[e].parameter.name,
            values,
-           place,
-           slot.shape == TENON_SLOT_SCALAR && part.in_parameter > 0);
+           StatePart{piece_of_slot(info, slot, part.piece), group.is_sliced(e)},
+           slot.shape == TENON_SLOT_SCALAR && part.piece.first_in_tensor() > 0);
     }
   }
 }
@@ -306,7 +324,7 @@ void OptimizerDriver::load(const StateTree& tree, const std::string& prefix) {
                   bool is_again) {
                 // The state of this rank alone has no scalars that another rank saves.
                 if (!is_again || tree.find(state_path(prefix, name)) != nullptr) {
-                  tree.copy_tensor(state_path(prefix, name), values, part);
+                  tree.copy_tensor(state_path(prefix, name), values, part.piece);
                 }
               });
   }

@@ -93,7 +93,8 @@ FlatGroup::FlatGroup(std::string name,
               : at::empty({numel_}, options.dtype(seen_dtype.value_or(dtype)));
   data_ = has_copy_ ? at::zeros({slice_numel()}, home_options) : slice_of(seen_);
   for (const auto& e : entries_) {
-    unsharded_views_.push_back(seen_.narrow(0, e.offset, e.numel).view(e.parameter.shape));
+    unsharded_views_.push_back(
+        seen_.narrow(0, e.offset, e.numel).view(e.parameter.shape_in_group()));
   }
   release_whole();
   if (!is_trainable()) {
@@ -113,7 +114,8 @@ FlatGroup::FlatGroup(std::string name,
     grad_ = at::zeros({slice_numel()}, home_options);
   }
   for (const auto& e : entries_) {
-    whole_grad_views_.push_back(whole_grad_.narrow(0, e.offset, e.numel).view(e.parameter.shape));
+    whole_grad_views_.push_back(
+        whole_grad_.narrow(0, e.offset, e.numel).view(e.parameter.shape_in_group()));
   }
   release_grads();
 }
@@ -122,7 +124,7 @@ void FlatGroup::lay_out(std::vector<FlatParameter> parameters, at::ScalarType se
   std::vector<int64_t> numels;
   int64_t block = 1;
   for (const FlatParameter& parameter : parameters) {
-    numels.push_back(c10::multiply_integers(parameter.shape));
+    numels.push_back(c10::multiply_integers(parameter.shape_in_group()));
     block = std::lcm(block, parameter.block);
   }
   const std::vector<int64_t> ends = flat_ends(numels, dtype_, seen, sharing_.num_slices, block);
@@ -133,6 +135,7 @@ void FlatGroup::lay_out(std::vector<FlatParameter> parameters, at::ScalarType se
     entries_.push_back({.parameter = std::move(parameters[i]),
                         .offset = i == 0 ? 0 : ends[i - 1],
                         .numel = numels[i]});
+    parts_.push_back(cut_part(entries_.back()));
   }
 }
 
@@ -143,27 +146,29 @@ void FlatGroup::move_whole_grad(const at::Tensor& memory) {
   grad_ = memory.narrow(0, sharing_.slice * slice_numel(), slice_numel());
   whole_grad_views_.clear();
   for (const auto& e : entries_) {
-    whole_grad_views_.push_back(whole_grad_.narrow(0, e.offset, e.numel).view(e.parameter.shape));
+    whole_grad_views_.push_back(
+        whole_grad_.narrow(0, e.offset, e.numel).view(e.parameter.shape_in_group()));
   }
 }
 
 // ---- the slice ----
 
-FlatPart FlatGroup::part(size_t entry) const {
-  const FlatEntry& e = entries_[entry];
+FlatPart FlatGroup::cut_part(const FlatEntry& e) const {
+  const TensorPiece whole = e.parameter.box ? TensorPiece(e.parameter.shape, *e.parameter.box)
+                                            : TensorPiece(e.parameter.shape);
   const int64_t slice_begin = sharing_.slice * slice_numel();
   const int64_t begin = std::max(e.offset, slice_begin);
   const int64_t end = std::min(e.offset + e.numel, slice_begin + slice_numel());
   if (begin >= end) {
-    return {};
+    return {whole.part(0, 0)};
   }
-  return {begin - e.offset, begin - slice_begin, end - begin};
+  return {whole.part(begin - e.offset, end - begin), begin - slice_begin};
 }
 
 at::Tensor FlatGroup::entry_view(const at::Tensor& slice, size_t entry) const {
-  const FlatPart here = part(entry);
-  const at::Tensor flat = slice.narrow(0, here.in_slice, here.length);
-  return here.length == entries_[entry].numel ? flat.view(entries_[entry].parameter.shape) : flat;
+  const FlatPart& here = part(entry);
+  const at::Tensor flat = slice.narrow(0, here.in_slice, here.length());
+  return here.piece.is_box() ? flat.view(here.piece.box_shape()) : flat;
 }
 
 at::Tensor FlatGroup::data_view(size_t entry) const {

@@ -20,6 +20,8 @@
 // Threads: owned and driven by the train thread.
 #pragma once
 
+#include "host/tensor/tensor_piece.hpp"
+
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
@@ -37,6 +39,11 @@ struct FlatParameter {
   std::vector<int64_t> shape;
   std::string name = {};  // for the state tree
   int64_t block = 1;      // elements that a cut must not separate
+  // The part of the parameter that the group has; absent: all of it.
+  std::optional<Box> box = {};
+
+  // The shape of what the group has, which blocks and optimizers see.
+  const std::vector<int64_t>& shape_in_group() const { return box ? box->size : shape; }
 };
 
 // How a group is sharded, and which buffers this rank keeps.
@@ -57,8 +64,8 @@ struct FlatSharing {
 
 struct FlatEntry {
   FlatParameter parameter;
-  int64_t offset = 0;  // in elements, from the start of the whole
-  int64_t numel = 0;
+  int64_t offset = 0;     // in elements, from the start of the whole
+  int64_t numel = 0;      // of the parameter's part in the group
   bool has_grad = false;  // has received a gradient in this step
   // Content of the whole gradient in the place of this entry.
   enum class Held : uint8_t { kZero, kOld, kCurrent } held = Held::kZero;
@@ -66,9 +73,9 @@ struct FlatEntry {
 
 // The part of a parameter in this rank's slice; length 0 if there is none.
 struct FlatPart {
-  int64_t in_parameter = 0;  // offset of its first element
+  TensorPiece piece;  // of the parameter
   int64_t in_slice = 0;
-  int64_t length = 0;
+  int64_t length() const { return piece.numel(); }
 };
 
 // A range of entries of one partition, and its part [begin, end) of this rank's slice, gaps
@@ -117,7 +124,11 @@ class FlatGroup {
   at::Tensor& grad() { return grad_; }
   const at::Tensor& grad() const { return grad_; }
 
-  FlatPart part(size_t entry) const;
+  const FlatPart& part(size_t entry) const { return parts_[entry]; }
+  // True if other ranks have other parts of the entry's parameter.
+  bool is_sliced(size_t entry) const {
+    return sharing_.num_slices > 1 || parts_[entry].piece.box().has_value();
+  }
   // Views of one entry: in its shape if all of it is in the slice, else its part, flat.
   at::Tensor data_view(size_t entry) const;
   at::Tensor grad_view(size_t entry) const;  // trainable groups only
@@ -181,12 +192,14 @@ class FlatGroup {
 
  private:
   void lay_out(std::vector<FlatParameter> parameters, at::ScalarType seen);
+  FlatPart cut_part(const FlatEntry& entry) const;
   at::Tensor entry_view(const at::Tensor& slice, size_t entry) const;
 
   std::string name_;
   at::ScalarType dtype_;
   FlatSharing sharing_;
   std::vector<FlatEntry> entries_;
+  std::vector<FlatPart> parts_;  // of the entries
   int64_t numel_ = 0;
   bool has_copy_ = false;
   bool has_whole_ = true;

@@ -63,21 +63,24 @@ struct Source {
 };
 
 template <class T>
-void fill_elements(const Source& source, uint64_t first, T* data, int64_t n) {
+void fill_elements(const Source& source, const TensorPiece& piece, T* data) {
   constexpr int64_t kChunk = 1024;
-  const int64_t chunks = (n + kChunk - 1) / kChunk;
+  const int64_t chunks = (piece.numel() + kChunk - 1) / kChunk;
   at::parallel_for(0, chunks, 8, [&](int64_t begin, int64_t end) {
     std::array<double, kChunk> values;
     for (int64_t chunk = begin; chunk < end; ++chunk) {
-      const int64_t offset = chunk * kChunk;
-      const std::span<double> piece(values.data(),
-                                    static_cast<size_t>(std::min(kChunk, n - offset)));
-      source.fill(first + static_cast<uint64_t>(offset), piece);
-      for (size_t k = 0; k < piece.size(); ++k) {
+      const int64_t first = chunk * kChunk;
+      const int64_t n = std::min(kChunk, piece.numel() - first);
+      for_each_run(piece.part(first, n), [&](const TensorPiece::Run& run) {
+        source.fill(static_cast<uint64_t>(run.in_tensor),
+                    std::span(values).subspan(static_cast<size_t>(run.in_piece),
+                                              static_cast<size_t>(run.numel)));
+      });
+      for (int64_t k = 0; k < n; ++k) {
         if constexpr (std::is_same_v<T, double>) {
-          data[offset + static_cast<int64_t>(k)] = piece[k];
+          data[first + k] = values[static_cast<size_t>(k)];
         } else {
-          data[offset + static_cast<int64_t>(k)] = static_cast<T>(static_cast<float>(piece[k]));
+          data[first + k] = static_cast<T>(static_cast<float>(values[static_cast<size_t>(k)]));
         }
       }
     }
@@ -108,8 +111,8 @@ void fill_init(uint32_t kind,
                double b,
                uint64_t seed,
                std::string_view name,
-               int64_t first,
-               const at::Tensor& slice) {
+               const TensorPiece& piece,
+               const at::Tensor& values) {
   const auto refuse = [&](const std::string& why) {
     throw Error("tensor.bad_argument", "cannot initialize '" + std::string(name) + "': " + why);
   };
@@ -117,30 +120,28 @@ void fill_init(uint32_t kind,
     refuse("initializer " + std::to_string(kind) + " with a = " + std::to_string(a) +
            " and b = " + std::to_string(b) + " is invalid");
   }
-  if (first < 0 || !slice.is_contiguous()) {
-    refuse("the slice is not contiguous, or starts before the parameter");
+  if (values.numel() != piece.numel() || !values.is_contiguous()) {
+    refuse("the values are not contiguous, or are not as many as those of the piece");
   }
-  if (!slice.is_cpu()) {
-    const at::Tensor values = at::empty(slice.sizes(), slice.options().device(at::kCPU));
-    fill_init(kind, a, b, seed, name, first, values);
-    slice.detach().copy_(values);
+  if (!values.is_cpu()) {
+    const at::Tensor on_host = at::empty(values.sizes(), values.options().device(at::kCPU));
+    fill_init(kind, a, b, seed, name, piece, on_host);
+    values.detach().copy_(on_host);
     return;
   }
   const Source source{kind, a, b, seed, stream_of(name)};
-  const auto fill = [&]<class T>(T* data) {
-    fill_elements(source, static_cast<uint64_t>(first), data, slice.numel());
-  };
-  switch (slice.scalar_type()) {
+  const auto fill = [&]<class T>(T* data) { fill_elements(source, piece, data); };
+  switch (values.scalar_type()) {
     case at::kFloat:
-      return fill(slice.mutable_data_ptr<float>());
+      return fill(values.mutable_data_ptr<float>());
     case at::kDouble:
-      return fill(slice.mutable_data_ptr<double>());
+      return fill(values.mutable_data_ptr<double>());
     case at::kBFloat16:
-      return fill(slice.mutable_data_ptr<at::BFloat16>());
+      return fill(values.mutable_data_ptr<at::BFloat16>());
     case at::kHalf:
-      return fill(slice.mutable_data_ptr<at::Half>());
+      return fill(values.mutable_data_ptr<at::Half>());
     default:
-      refuse("initial values are f64, f32, bf16 or f16, not " + dtype_name(dtype_of(slice)));
+      refuse("initial values are f64, f32, bf16 or f16, not " + dtype_name(dtype_of(values)));
   }
 }
 

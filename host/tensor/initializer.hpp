@@ -6,6 +6,8 @@
 
 #pragma once
 
+#include "host/tensor/tensor_piece.hpp"
+
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
@@ -17,19 +19,19 @@ namespace tenon {
 // that is not negative, a <= b for a uniform distribution.
 bool is_legal_init(uint32_t kind, double a, double b) noexcept;
 
-// Fills `slice` with elements [first, first + slice.numel()) of the parameter `name`, in row-major
-// order. Values are computed in double, rounded to fp32 and then to the slice's dtype, so that a
-// bf16 parameter starts as the rounded fp32 one; fp64 keeps the double.
+// Fills `values` with the elements of a piece of the parameter `name`, in order. Values are
+// computed in double, rounded to fp32 and then to their dtype, so that a bf16 parameter starts as
+// the rounded fp32 one; fp64 keeps the double.
 //
-// Shapes   slice: any, contiguous, f64, f32, bf16 or f16, on any device
-// Errors   tensor.bad_argument for an illegal initializer or another kind of slice
+// Shapes   values: any of the piece's numel(), contiguous, f64, f32, bf16 or f16, on any device
+// Errors   tensor.bad_argument for an illegal initializer or other values
 // Threads  [main]; runs on the compute threads
 void fill_init(uint32_t kind,
                double a,
                double b,
                uint64_t seed,
                std::string_view name,
-               int64_t first,
-               const at::Tensor& slice);
+               const TensorPiece& piece,
+               const at::Tensor& values);
 
 }  // namespace tenon

@@ -78,7 +78,7 @@ ParameterView HookView::parameter(size_t i) {
   view.name = &parts_.parameters.graph().parameters[i].name;
   view.value = parameter_values_.data();
   view.grad = parameter_values_.size() > 1 ? &parameter_values_[1] : nullptr;
-  view.offset = is_whole ? 0 : group.part(place.entry).in_parameter;
+  view.offset = is_whole ? 0 : group.part(place.entry).piece.first();
   view.numel = entry.numel;
   return view;
 }

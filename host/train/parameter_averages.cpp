@@ -121,15 +121,13 @@ void ParameterAverages::each_part(const std::string& prefix, Take take) const {
   for (size_t g = 0; g < averages_.size(); ++g) {
     const FlatGroup& group = groups_[g];
     for (size_t e = 0; averages_[g].defined() && e < group.entries().size(); ++e) {
-      const FlatEntry& entry = group.entries()[e];
-      const FlatPart part = group.part(e);
-      if (part.length == 0) {
+      const FlatPart& part = group.part(e);
+      if (part.length() == 0) {
         continue;
       }
-      const at::Tensor flat = averages_[g].narrow(0, part.in_slice, part.length);
-      take(state_path(prefix, value_name(entry.parameter.name)),
-           part.length == entry.numel ? flat.view(entry.parameter.shape) : flat,
-           StatePart{entry.parameter.shape, part.in_parameter, group.sharing().num_slices > 1});
+      take(state_path(prefix, value_name(group.entries()[e].parameter.name)),
+           averages_[g].narrow(0, part.in_slice, part.length()),
+           StatePart{part.piece, group.is_sliced(e)});
     }
   }
 }
@@ -154,7 +152,7 @@ void ParameterAverages::load(const StateTree& tree, const std::string& prefix) {
   each_part(prefix,
             [&tree](const std::string& name, const at::Tensor& values, const StatePart& part) {
               if (!tree.is_excluded(name)) {
-                tree.copy_tensor(name, values, part);
+                tree.copy_tensor(name, values, part.piece);
               }
             });
 }

@@ -86,7 +86,7 @@ bool same_value(const StateEntry& a, const StateEntry& b) {
   const std::optional<at::Tensor> left = whole_tensor(a);
   const std::optional<at::Tensor> right = whole_tensor(b);
   if (left.has_value() || right.has_value()) {
-    return a.scope == b.scope && a.part == b.part && left.has_value() && right.has_value() &&
+    return a.scope == b.scope && a.piece == b.piece && left.has_value() && right.has_value() &&
            same_bits(*left, *right);
   }
   if (a.scope != b.scope || a.value.index() != b.value.index()) {
@@ -99,6 +99,15 @@ bool same_value(const StateEntry& a, const StateEntry& b) {
     return *x == std::get<int64_t>(b.value);
   }
   return std::get<std::string>(a.value) == std::get<std::string>(b.value);
+}
+
+// Returns the values of a piece in the shape of its box, if they are all of it; else flat.
+at::Tensor shaped_as(const TensorPiece& piece, const at::Tensor& values) {
+  return piece.is_box() ? values.view(piece.box_shape()) : values.flatten();
+}
+
+std::optional<TensorPiece> unless_whole(const TensorPiece& piece) {
+  return piece.is_whole() ? std::nullopt : std::optional(piece);
 }
 
 // Returns `tensor`, or a copy of it, without its autograd history.
@@ -175,63 +184,47 @@ void StateTree::put_part(std::string_view name,
   if (is_excluded(name)) {
     return;
   }
-  int64_t whole = 1;
-  for (const int64_t size : part.shape) {
-    whole *= size;
-  }
-  if (tensor.numel() == whole) {
-    put(name,
-        {copied(tensor.view(part.shape), copy, copies_),
-         TENON_STATE_REPLICATED,
-         {},
-         part.is_sliced});
-    return;
-  }
   put(name,
-      {copied(tensor.flatten(), copy, copies_), TENON_STATE_REPLICATED, part, part.is_sliced});
+      {.value = copied(shaped_as(part.piece, tensor), copy, copies_),
+       .piece = unless_whole(part.piece),
+       .is_sliced = part.is_sliced});
 }
 
 void StateTree::copy_tensor(std::string_view name,
                             at::Tensor to,
-                            const std::optional<StatePart>& part) const {
+                            const std::optional<TensorPiece>& piece) const {
   const StateEntry& entry = at_name(name);
   const c10::NoGradGuard no_grad;
   if (const auto* const source = std::get_if<SourcePointer>(&entry.value)) {
-    const std::vector<int64_t> shape = part ? part->shape : to.sizes().vec();
-    if ((*source)->shape() != shape || (*source)->dtype() != to.scalar_type()) {
+    const TensorPiece wanted = piece ? *piece : TensorPiece(to.sizes().vec());
+    if ((*source)->shape() != wanted.shape() || (*source)->dtype() != to.scalar_type()) {
       refuse_shape(name,
                    shape_text((*source)->shape()) + " of " + c10::toString((*source)->dtype()),
-                   shape_text(shape) + " of " + c10::toString(to.scalar_type()));
+                   shape_text(wanted.shape()) + " of " + c10::toString(to.scalar_type()));
     }
-    const int64_t first = part ? part->offset : 0;
     if (to.is_cpu() && to.is_contiguous()) {
-      (*source)->read(first, to);
+      (*source)->read_piece(wanted, to);
     } else {
       const at::Tensor read = at::empty(to.sizes(), to.options().device(at::kCPU));
-      (*source)->read(first, read);
+      (*source)->read_piece(wanted, read);
       to.copy_(read);
     }
     return;
   }
   const at::Tensor from = get_tensor(name);
-  int64_t whole = 1;
-  for (const int64_t size : part ? part->shape : std::vector<int64_t>()) {
-    whole *= size;
-  }
-  const std::optional<StatePart> wanted = part && to.numel() != whole ? part : std::nullopt;
-  if (part) {
-    to = wanted ? to.flatten() : to.view(part->shape);
+  const std::optional<TensorPiece> wanted = piece ? unless_whole(*piece) : std::nullopt;
+  if (piece) {
+    to = shaped_as(*piece, to);
   }
   if (from.sizes() != to.sizes() || from.scalar_type() != to.scalar_type() ||
-      entry.part != wanted) {
-    const auto text = [](const at::Tensor& tensor, const std::optional<StatePart>& of) {
-      return formatted(
-          "{} of {}{}",
-          shape_text(tensor.sizes()),
-          c10::toString(tensor.scalar_type()),
-          of ? formatted(" from element {} of {}", of->offset, shape_text(of->shape)) : "");
+      entry.piece != wanted) {
+    const auto text = [](const at::Tensor& tensor, const std::optional<TensorPiece>& of) {
+      return formatted("{} of {}{}",
+                       shape_text(tensor.sizes()),
+                       c10::toString(tensor.scalar_type()),
+                       of ? " " + of->text() : "");
     };
-    refuse_shape(name, text(from, entry.part), text(to, wanted));
+    refuse_shape(name, text(from, entry.piece), text(to, wanted));
   }
   to.copy_(from);
 }
@@ -325,6 +318,13 @@ at::Tensor TensorSource::whole() const {
   at::Tensor result = at::empty(shape_, dtype_);
   read(0, result);
   return result;
+}
+
+void TensorSource::read_piece(const TensorPiece& piece, const at::Tensor& out) const {
+  const at::Tensor flat = out.view(-1);
+  for_each_run(piece, [&](const TensorPiece::Run& run) {
+    read(run.in_tensor, flat.narrow(0, run.in_piece, run.numel));
+  });
 }
 
 const StateEntry* StateTree::find(std::string_view name) const {

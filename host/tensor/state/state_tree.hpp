@@ -11,6 +11,7 @@
 #include <tenon/state.h>
 
 #include "host/tensor/state/tensor_source.hpp"
+#include "host/tensor/tensor_piece.hpp"
 
 #include <ATen/core/Tensor.h>
 
@@ -30,12 +31,10 @@ namespace tenon {
 // Largest value that put_bytes accepts, in bytes.
 inline constexpr size_t kMaxStateBytes = size_t{1} << 20;
 
-// A part of a tensor of `shape` that ranks share: its elements from `offset` on, flat.
+// A rank's part of a tensor that ranks share.
 struct StatePart {
-  std::vector<int64_t> shape;
-  int64_t offset = 0;
-  bool is_sliced = false;  // other ranks have other parts; false: all have the whole
-  bool operator==(const StatePart&) const = default;
+  TensorPiece piece;
+  bool is_sliced = false;  // other ranks have other parts; false: all have the same
 };
 
 // A scope for the host only, in addition to those of state.h: rows along the first dimension that
@@ -46,8 +45,8 @@ struct StateEntry {
   // The string holds bytes.
   std::variant<int64_t, double, std::string, at::Tensor, std::shared_ptr<const TensorSource>> value;
   uint32_t scope = TENON_STATE_REPLICATED;  // TENON_STATE_* or kStateByRow
-  std::optional<StatePart> part = {};       // none: the whole
-  bool is_sliced = false;                   // as in StatePart, also without a part
+  std::optional<TensorPiece> piece = {};    // none: the whole
+  bool is_sliced = false;                   // as in StatePart
 };
 
 class StateTree {
@@ -89,8 +88,9 @@ class StateTree {
   void put_source(std::string_view name,
                   std::shared_ptr<const TensorSource> source,
                   uint32_t scope = TENON_STATE_REPLICATED);
-  // Adds this rank's part of a tensor that ranks share: flat, or in the full shape if the part is
-  // all of it.
+  // Adds this rank's part of a tensor that ranks share: in the shape of its box if the part is all
+  // of the box, else flat.
+  // Shapes  tensor: any of the piece's numel(), contiguous
   void put_part(std::string_view name, const at::Tensor& tensor, const StatePart& part, Copy copy);
 
   // Adds an entry of another tree, unchanged.
@@ -105,14 +105,15 @@ class StateTree {
   const std::string& get_bytes(std::string_view name) const;
   at::Tensor get_tensor(std::string_view name) const;
 
-  // Copies the values of a tensor, or of a part of it, to `to`. A tensor in memory must have the
-  // same part in the tree; a source can read any part.
+  // Copies the values of a tensor, or of a piece of it, to `to`. A tensor in memory must have the
+  // same piece in the tree; a source can read any piece.
   //
+  // Shapes  to: any of the piece's numel(), contiguous; without a piece, the shape of the tensor
   // Errors  state.missing_entry; state.wrong_type; state.wrong_shape for another shape, dtype or
-  //         part
+  //         piece
   void copy_tensor(std::string_view name,
                    at::Tensor to,
-                   const std::optional<StatePart>& part = {}) const;
+                   const std::optional<TensorPiece>& piece = {}) const;
 
   // Same, for rows along the first dimension: from `first` on, as many as `to` has.
   void copy_rows(std::string_view name, int64_t first, const at::Tensor& to) const;

@@ -6,6 +6,8 @@
 // Threads: any, several at once.
 #pragma once
 
+#include "host/tensor/tensor_piece.hpp"
+
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
@@ -33,6 +35,11 @@ class TensorSource {
   // contiguous CPU tensor of the same dtype.
   // Errors  those of the source
   virtual void read(int64_t first, const at::Tensor& out) const = 0;
+
+  // Fills `out` with the elements of a piece, in order: by default, with a read() of each run.
+  // Shapes  out: any of the piece's numel(), contiguous, on the CPU, of the same dtype
+  // Errors  those of the source
+  virtual void read_piece(const TensorPiece& piece, const at::Tensor& out) const;
 
   // Returns all elements in a new tensor.
   at::Tensor whole() const;

@@ -27,8 +27,8 @@ namespace {
 constexpr int64_t kLookedAt = int64_t{16} << 20;
 
 std::vector<int64_t> whole_shape(const StateEntry& entry) {
-  return entry.part.has_value() ? entry.part->shape
-                                : std::get<at::Tensor>(entry.value).sizes().vec();
+  return entry.piece.has_value() ? entry.piece->shape()
+                                 : std::get<at::Tensor>(entry.value).sizes().vec();
 }
 
 // Returns the entries of `own`, with some replaced by `tensors` and `numbers`.
@@ -292,11 +292,11 @@ void Pretrained::check_base(const LoadRecipe& load,
   for (const ModelParametrization& made : graph.parametrizations) {
     const ParameterStore::Place& place = store.place(goal_.first_parameter + made.parameter);
     const FlatGroup& group = store.groups()[place.group];
-    const FlatPart part = group.part(place.entry);
-    if (group.sharing().is_counted && part.length > 0) {
+    const FlatPart& part = group.part(place.entry);
+    if (group.sharing().is_counted && part.length() > 0) {
       hash += base_hash_of(graph.parameters[made.parameter].name,
-                           part.in_parameter,
-                           group.data().narrow(0, part.in_slice, part.length).cpu());
+                           part.piece,
+                           group.data().narrow(0, part.in_slice, part.length()).cpu());
     }
   }
   uint64_t sum = 0;

@@ -162,7 +162,8 @@ std::optional<uint64_t> hash_of_bases(const Surroundings& around, const ModelGra
   const SavedWeights saved(around.state, around.address, bases, std::nullopt);
   uint64_t hash = 0;
   for (size_t i = 0; i < bases.size(); ++i) {
-    hash += base_hash_of(bases[i].name, 0, saved.read(i));
+    const at::Tensor value = saved.read(i);
+    hash += base_hash_of(bases[i].name, TensorPiece(value.sizes().vec()), value);
   }
   return hash;
 }

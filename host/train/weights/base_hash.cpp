@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/train/weights/base_hash.hpp"
 
+#include "host/error/assert.hpp"
+
 #include <array>
 #include <cstdio>
 #include <cstring>
@@ -19,19 +21,22 @@ uint64_t mixed(uint64_t x) {
 
 }  // namespace
 
-uint64_t base_hash_of(std::string_view name, int64_t first, const at::Tensor& part) {
+uint64_t base_hash_of(std::string_view name, const TensorPiece& piece, const at::Tensor& values) {
+  TENON_ASSERT(values.numel() == piece.numel(), "a value for each element of the piece");
   uint64_t key = 0;
   for (const char c : name) {
     key = mixed(key ^ static_cast<unsigned char>(c));
   }
-  const at::Tensor flat = part.reshape(-1).to(at::kFloat).contiguous();
-  const float* const values = flat.const_data_ptr<float>();
+  const at::Tensor flat = values.reshape(-1).to(at::kFloat).contiguous();
+  const float* const numbers = flat.const_data_ptr<float>();
   uint64_t sum = 0;
-  for (int64_t i = 0; i < flat.numel(); ++i) {
-    uint32_t bits = 0;
-    std::memcpy(&bits, values + i, sizeof bits);
-    sum += mixed(mixed(key + static_cast<uint64_t>(first + i)) ^ bits);
-  }
+  for_each_run(piece, [&](const TensorPiece::Run& run) {
+    for (int64_t i = 0; i < run.numel; ++i) {
+      uint32_t bits = 0;
+      std::memcpy(&bits, numbers + run.in_piece + i, sizeof bits);
+      sum += mixed(mixed(key + static_cast<uint64_t>(run.in_tensor + i)) ^ bits);
+    }
+  });
   return sum;
 }
 

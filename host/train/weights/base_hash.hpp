@@ -6,6 +6,8 @@
 // Threads: any.
 #pragma once
 
+#include "host/tensor/tensor_piece.hpp"
+
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
@@ -14,10 +16,10 @@
 
 namespace tenon {
 
-// Returns the hash of the elements [first, first + part.numel()) of a parameter, by their values in
-// fp32. The hash of several parts is the sum of theirs, modulo 2^64.
-// Shapes  part: any, floating point, on the CPU
-uint64_t base_hash_of(std::string_view name, int64_t first, const at::Tensor& part);
+// Returns the hash of the elements of a piece of a parameter, by their places in the parameter and
+// their values in fp32. The hash of several pieces is the sum of theirs, modulo 2^64.
+// Shapes  values: any of the piece's numel(), floating point, on the CPU
+uint64_t base_hash_of(std::string_view name, const TensorPiece& piece, const at::Tensor& values);
 
 // Returns the text of a hash: 16 hexadecimal digits.
 std::string base_hash_text(uint64_t hash);

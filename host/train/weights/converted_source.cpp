@@ -26,9 +26,7 @@ ConvertedSource::ConvertedSource(at::ScalarType dtype,
 
 void ConvertedSource::read(int64_t first, const at::Tensor& out) const {
   if (is_transposed_) {
-    at::Tensor whole = at::empty({shape()[1], shape()[0]}, from_->dtype());
-    from_->read(first_, whole.view(-1));
-    out.view(-1).copy_(whole.t().reshape(-1).narrow(0, first, out.numel()));
+    read_piece(TensorPiece(shape()).part(first, out.numel()), out);
     return;
   }
   if (from_->dtype() == dtype()) {
@@ -42,6 +40,20 @@ void ConvertedSource::read(int64_t first, const at::Tensor& out) const {
     from_->read(first_ + first + at, kept);
     flat.narrow(0, at, n).copy_(kept);
   }
+}
+
+void ConvertedSource::read_piece(const TensorPiece& piece, const at::Tensor& out) const {
+  if (is_transposed_) {
+    const at::Tensor whole = at::empty({shape()[1], shape()[0]}, from_->dtype());
+    from_->read(first_, whole.view(-1));
+    out.view(-1).copy_(values_of(piece, whole.t()));
+    return;
+  }
+  if (from_->dtype() == dtype() && from_->shape() == shape()) {
+    from_->read_piece(piece, out);
+    return;
+  }
+  TensorSource::read_piece(piece, out);
 }
 
 }  // namespace tenon

@@ -25,6 +25,7 @@ class ConvertedSource final : public TensorSource {
 
   // Errors  those of the underlying source
   void read(int64_t first, const at::Tensor& out) const override;
+  void read_piece(const TensorPiece& piece, const at::Tensor& out) const override;
 
  private:
   std::shared_ptr<const TensorSource> from_;

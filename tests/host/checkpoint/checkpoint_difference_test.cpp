@@ -30,7 +30,7 @@ StateTree state_of(uint32_t rank, uint32_t world_size) {
   const int64_t share = 24 / world_size;
   tree.put_part("parameters/values/w",
                 weight.narrow(0, rank * share, share),
-                {{4, 6}, rank * share, world_size > 1},
+                {TensorPiece({4, 6}).part(rank * share, share), world_size > 1},
                 kYes);
   tree.put_int("run/step", 5);
   tree.put_double("run/factor", 0.5);
@@ -143,7 +143,7 @@ TEST_CASE("elements that differ are counted, and how far they are apart", "[chec
     at::Tensor weight = at::arange(24, at::kFloat);
     change(weight);
     StateTree tree;
-    tree.put_part("parameters/values/w", weight, {{4, 6}, 0, false}, kYes);
+    tree.put_part("parameters/values/w", weight, {TensorPiece({4, 6}), false}, kYes);
     return told_of(tree);
   };
   CHECK(with([](at::Tensor&) {}).empty());

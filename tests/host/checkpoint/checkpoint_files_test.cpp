@@ -57,10 +57,11 @@ StateTree state_of(uint32_t rank) {
   tree.set_version("components/hooks/0", 7);
   tree.put_part("parameters/values/w",
                 weight.flatten().narrow(0, rank == 0 ? 0 : 7, rank == 0 ? 7 : 8),
-                {{5, 3}, rank == 0 ? 0 : 7, true},
+                {TensorPiece({5, 3}).part(rank == 0 ? 0 : 7, rank == 0 ? 7 : 8), true},
                 StateTree::Copy::kYes);
   if (rank == 1) {  // a whole that lies in one slice
-    tree.put_part("parameters/values/b", numbers({4}, 50), {{4}, 0, true}, StateTree::Copy::kYes);
+    tree.put_part(
+        "parameters/values/b", numbers({4}, 50), {TensorPiece({4}), true}, StateTree::Copy::kYes);
   }
   tree.put_tensor("parameters/buffers/mean", numbers({2, 2}, 9), StateTree::Copy::kNo);
   tree.put_tensor("empty", at::empty({0, 3}), StateTree::Copy::kNo);
@@ -138,8 +139,7 @@ TEST_CASE("each rank is given its state again, to the bit", "[checkpoint]") {
       if (entry.is_sliced) {
         const at::Tensor part = std::get<at::Tensor>(entry.value);
         const at::Tensor read = at::empty_like(part);
-        const StatePart whole{part.sizes().vec(), 0};
-        state.copy_tensor(name, read, entry.part.has_value() ? *entry.part : whole);
+        state.copy_tensor(name, read, entry.piece);
         CHECK(read.equal(part));
         continue;
       }
@@ -167,7 +167,7 @@ TEST_CASE("another number of ranks is given any part, all rows, and nobody's own
   for (int64_t first = 0; first < 15; ++first) {
     for (int64_t size = 1; first + size <= 15; ++size) {
       at::Tensor part = at::empty({size});
-      state.copy_tensor("parameters/values/w", part, StatePart{{5, 3}, first});
+      state.copy_tensor("parameters/values/w", part, TensorPiece({5, 3}).part(first, size));
       CHECK(part.equal(numbers({15}, 0).narrow(0, first, size)));
     }
   }

@@ -299,9 +299,9 @@ TEST_CASE("two slices hold the blocks of a parameter between them", "[optim]") {
     driver.snapshot(tree, "optimizer");
     const StateEntry* const entry = tree.find("optimizer/slots/blocks/matrix");
     REQUIRE(entry != nullptr);
-    REQUIRE(entry->part.has_value());
-    CHECK(entry->part->shape == std::vector<int64_t>{4});
-    CHECK(entry->part->offset == (slice == 0 ? 0 : 3));
+    REQUIRE(entry->piece.has_value());
+    CHECK(entry->piece->shape() == std::vector<int64_t>{4});
+    CHECK(entry->piece->first() == (slice == 0 ? 0 : 3));
     CHECK(std::get<at::Tensor>(entry->value).numel() == (slice == 0 ? 3 : 1));
     CHECK((tree.find("optimizer/slots/blocks/vector") != nullptr) == (slice == 1));
   }

@@ -136,10 +136,10 @@ TEST_CASE("slices start on 64-byte boundaries and cover each parameter once", "[
       CHECK(group.slice_numel() * 4 % 64 == 0);
       CHECK(group.data().numel() == group.slice_numel());
       for (size_t e = 0; e < 3; ++e) {
-        const FlatPart part = group.part(e);
-        CHECK((part.length == 0 || part.in_parameter == seen[e]));  // in order, without a hole
-        seen[e] += part.length;
-        CHECK(group.grad_view(e).numel() == part.length);
+        const FlatPart& part = group.part(e);
+        CHECK((part.length() == 0 || part.piece.first() == seen[e]));  // in order, without a hole
+        seen[e] += part.length();
+        CHECK(group.grad_view(e).numel() == part.length());
       }
       for (const FlatRange& range : group.ranges()) {
         in_ranges[range.partition] += range.end - range.begin;
@@ -187,6 +187,42 @@ TEST_CASE("a whole that is not kept has memory only while it is needed, under vi
   group.clear_grads();
   group.resolve_slice();  // of a step without gradients
   CHECK(group.grad().abs().sum().item<float>() == 0);
+}
+
+TEST_CASE("a group has boxes of parameters, and its slices flat ranges of them", "[tensor]") {
+  const std::vector<int64_t> shape = {4, 10, 3};
+  const auto parameters = std::vector<FlatParameter>{
+      {.id = 0, .shape = {2}},
+      {.id = 1, .shape = shape, .box = Box{.start = {1, 4, 0}, .size = {3, 5, 3}}}};
+  FlatGroup whole("block", at::kFloat, at::kCPU, parameters);
+  CHECK(whole.entries()[1].numel == 45);
+  CHECK(whole.unsharded_view(1).sizes() == at::IntArrayRef({3, 5, 3}));
+  CHECK(whole.data_view(1).sizes() == at::IntArrayRef({3, 5, 3}));
+  CHECK(whole.part(1).piece == TensorPiece(shape, *parameters[1].box));
+  CHECK_FALSE(whole.is_sliced(0));
+  CHECK(whole.is_sliced(1));
+  whole.add_grad(1, at::ones({3, 5, 3}));
+  CHECK(whole.grad_view(1).equal(at::ones({3, 5, 3})));
+
+  for (const int64_t num_slices : {2, 3}) {
+    int64_t seen = 0;
+    for (int64_t slice = 0; slice < num_slices; ++slice) {
+      FlatGroup group("block",
+                      at::kFloat,
+                      at::kCPU,
+                      parameters,
+                      std::nullopt,
+                      {.num_slices = num_slices, .slice = slice});
+      const FlatPart& part = group.part(1);
+      CHECK(part.piece.shape() == shape);
+      CHECK(part.piece.box() == parameters[1].box);
+      CHECK((part.length() == 0 || part.piece.first() == seen));
+      seen += part.length();
+      CHECK(group.data_view(1).sizes() == at::IntArrayRef({part.length()}));
+      CHECK(group.is_sliced(0));
+    }
+    CHECK(seen == 45);
+  }
 }
 
 }  // namespace tenon

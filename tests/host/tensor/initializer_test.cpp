@@ -13,6 +13,7 @@
 #include <limits>
 #include <vector>
 
+#include "tests/host/tensor/each_box.hpp"
 #include "tests/support/catch.hpp"
 
 namespace tenon {
@@ -20,7 +21,7 @@ namespace {
 
 at::Tensor filled(uint32_t kind, double a, double b, int64_t n, at::ScalarType type) {
   const at::Tensor whole = at::empty({n}, type);
-  fill_init(kind, a, b, 42, "layers.0.weight", 0, whole);
+  fill_init(kind, a, b, 42, "layers.0.weight", TensorPiece({n}), whole);
   return whole;
 }
 
@@ -58,14 +59,15 @@ TEST_CASE("random initialisers have the mean and deviation they are asked for", 
 
 TEST_CASE("any slice of a parameter has the bits of the whole", "[tensor]") {
   constexpr int64_t kN = 20'011;  // several chunks and threads, and an odd rest
+  const TensorPiece whole_piece({kN});
   for (const at::ScalarType type : {at::kFloat, at::kDouble, at::kBFloat16, at::kHalf}) {
     for (const uint32_t kind : {TENON_INIT_NORMAL, TENON_INIT_UNIFORM, TENON_INIT_TRUNC_NORMAL}) {
       const at::Tensor whole = filled(kind, -0.1, 0.3, kN, type);
       for (const int64_t cut : {int64_t{1}, int64_t{1023}, int64_t{1024}, int64_t{9'999}}) {
         const at::Tensor first = at::empty({cut}, type);
         const at::Tensor rest = at::empty({kN - cut}, type);
-        fill_init(kind, -0.1, 0.3, 42, "layers.0.weight", 0, first);
-        fill_init(kind, -0.1, 0.3, 42, "layers.0.weight", cut, rest);
+        fill_init(kind, -0.1, 0.3, 42, "layers.0.weight", whole_piece.part(0, cut), first);
+        fill_init(kind, -0.1, 0.3, 42, "layers.0.weight", whole_piece.part(cut, kN - cut), rest);
         CHECK(at::equal(at::cat({first, rest}), whole));
       }
     }
@@ -91,16 +93,16 @@ TEST_CASE("a low-precision parameter starts as the rounded fp32 one", "[tensor]"
 TEST_CASE("parameters of other names and seeds start with other values", "[tensor]") {
   const at::Tensor a = at::empty({100});
   const at::Tensor b = at::empty({100});
-  fill_init(TENON_INIT_NORMAL, 0, 1, 42, "a", 0, a);
-  fill_init(TENON_INIT_NORMAL, 0, 1, 42, "b", 0, b);
+  fill_init(TENON_INIT_NORMAL, 0, 1, 42, "a", TensorPiece({100}), a);
+  fill_init(TENON_INIT_NORMAL, 0, 1, 42, "b", TensorPiece({100}), b);
   CHECK_FALSE(at::equal(a, b));
-  fill_init(TENON_INIT_NORMAL, 0, 1, 43, "a", 0, b);
+  fill_init(TENON_INIT_NORMAL, 0, 1, 43, "a", TensorPiece({100}), b);
   CHECK_FALSE(at::equal(a, b));
 }
 
 TEST_CASE("a leaf that wants gradients is filled without being recorded", "[tensor]") {
   at::Tensor leaf = at::zeros({2, 2}).requires_grad_(true);
-  fill_init(TENON_INIT_ONES, 0, 0, 1, "w", 0, leaf);
+  fill_init(TENON_INIT_ONES, 0, 0, 1, "w", TensorPiece({2, 2}), leaf);
   CHECK(at::equal(leaf, at::ones({2, 2})));
   CHECK(leaf.is_leaf());
 }
@@ -115,12 +117,34 @@ TEST_CASE("initialisers that make no sense are refused", "[tensor]") {
   CHECK_FALSE(is_legal_init(TENON_INIT_CONSTANT, nan, 0));
   CHECK(is_legal_init(TENON_INIT_ZEROS, nan, nan));
 
-  const at::Tensor slice = at::empty({4});
-  CHECK_THROWS_AS(fill_init(TENON_INIT_MODULE, 0, 0, 1, "w", 0, slice), Error);
-  CHECK_THROWS_AS(fill_init(TENON_INIT_ONES, 0, 0, 1, "w", -1, slice), Error);
-  CHECK_THROWS_AS(fill_init(TENON_INIT_ONES, 0, 0, 1, "w", 0, at::empty({4, 4}).t().slice(0, 1)),
-                  Error);
-  CHECK_THROWS_AS(fill_init(TENON_INIT_ONES, 0, 0, 1, "w", 0, at::empty({4}, at::kLong)), Error);
+  const TensorPiece piece({4});
+  const auto is_refused = [&](uint32_t kind, const at::Tensor& values) {
+    CHECK_THROWS_AS(fill_init(kind, 0, 0, 1, "w", piece, values), Error);
+  };
+  is_refused(TENON_INIT_MODULE, at::empty({4}));
+  is_refused(TENON_INIT_ONES, at::empty({3}));
+  is_refused(TENON_INIT_ONES, at::empty({4, 4}).select(1, 0));
+  is_refused(TENON_INIT_ONES, at::empty({4}, at::kLong));
+}
+
+TEST_CASE("any piece of a parameter has the bits of the whole", "[tensor]") {
+  const auto check = [](const TensorPiece& piece, const at::Tensor& whole) {
+    const at::Tensor values = at::empty({piece.numel()});
+    fill_init(TENON_INIT_NORMAL, -0.1, 0.3, 42, "layers.0.weight", piece, values);
+    return at::equal(values, values_of(piece, whole));
+  };
+  const at::Tensor small = filled(TENON_INIT_NORMAL, -0.1, 0.3, 24, at::kFloat);
+  each_box({3, 4, 2}, [&](const Box& box) {
+    const TensorPiece piece({3, 4, 2}, box);
+    INFO(piece.text());
+    CHECK(check(piece, small));
+    CHECK(check(piece.part(piece.numel() / 3, piece.numel() / 2), small));
+  });
+  // Many chunks, in rows that end anywhere in a chunk.
+  const at::Tensor large = filled(TENON_INIT_NORMAL, -0.1, 0.3, 60 * 700, at::kFloat);
+  const TensorPiece columns({60, 700}, {.start = {3, 11}, .size = {50, 397}});
+  CHECK(check(columns, large));
+  CHECK(check(columns.part(1'000, 15'000), large));
 }
 
 }  // namespace

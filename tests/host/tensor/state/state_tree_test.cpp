@@ -7,6 +7,9 @@
 #include <ATen/ATen.h>
 
 #include <limits>
+#include <memory>
+#include <string>
+#include <vector>
 
 #include "tests/support/catch.hpp"
 
@@ -125,36 +128,85 @@ TEST_CASE("state trees are equal only to the bit", "[tensor]") {
 TEST_CASE("what ranks share knows which part of the whole it is", "[tensor]") {
   StateTree tree;
   const at::Tensor values = at::arange(4, at::kFloat);
-  const StatePart part{{2, 3}, 2};
-  tree.put_part("a", values, part, StateTree::Copy::kYes);
-  tree.put_part("whole", at::arange(6, at::kFloat), {{2, 3}, 0}, StateTree::Copy::kNo);
-  CHECK(tree.find("a")->part == part);
-  CHECK_FALSE(tree.find("whole")->part.has_value());
+  const TensorPiece piece = TensorPiece({2, 3}).part(2, 4);
+  tree.put_part("a", values, {piece}, StateTree::Copy::kYes);
+  tree.put_part("whole", at::arange(6, at::kFloat), {TensorPiece({2, 3})}, StateTree::Copy::kNo);
+  CHECK(tree.find("a")->piece == piece);
+  CHECK_FALSE(tree.find("whole")->piece.has_value());
   CHECK(tree.get_tensor("whole").sizes() == at::IntArrayRef({2, 3}));
   CHECK(tree.tensor_bytes() == 40);
 
   at::Tensor to = at::zeros({4});
-  tree.copy_tensor("a", to, part);
+  tree.copy_tensor("a", to, piece);
   CHECK(to.equal(values));
   at::Tensor whole = at::zeros({2, 3});
-  tree.copy_tensor("whole", whole, StatePart{{2, 3}, 0});
+  tree.copy_tensor("whole", whole, TensorPiece({2, 3}));
   CHECK(whole.equal(tree.get_tensor("whole")));
   tree.copy_tensor("whole", whole);
 
-  CHECK(id_of([&] { tree.copy_tensor("a", to, StatePart{{2, 3}, 1}); }) == "state.wrong_shape");
+  const TensorPiece other_piece = TensorPiece({2, 3}).part(1, 4);
+  CHECK(id_of([&] { tree.copy_tensor("a", to, other_piece); }) == "state.wrong_shape");
   CHECK(id_of([&] { tree.copy_tensor("a", to); }) == "state.wrong_shape");
   CHECK(id_of([&] { tree.copy_tensor("whole", at::zeros({3, 2})); }) == "state.wrong_shape");
   CHECK(id_of([&] {
           tree.copy_tensor("whole", at::zeros({2, 3}, at::kDouble));
         }) == "state.wrong_shape");
-  CHECK_THROWS_WITH(tree.copy_tensor("a", to, StatePart{{2, 3}, 1}),
+  CHECK_THROWS_WITH(tree.copy_tensor("a", to, other_piece),
                     contains_text("[4] of Float from element 2 of [2, 3]"));
 
   StateTree other;
   other.put_entry("a", *tree.find("a"));
   StateTree moved;
-  moved.put_part("a", values, {{2, 3}, 1}, StateTree::Copy::kYes);
+  moved.put_part("a", values, {other_piece}, StateTree::Copy::kYes);
   CHECK_FALSE(other == moved);
+}
+
+TEST_CASE("a box is stored in its shape, and a flat range of it flat", "[tensor]") {
+  StateTree tree;
+  const TensorPiece box({4, 3}, {.start = {1, 1}, .size = {2, 2}});
+  const TensorPiece range = box.part(1, 2);
+  tree.put_part("box", at::arange(4, at::kFloat), {box, true}, StateTree::Copy::kYes);
+  tree.put_part("range", at::arange(2, at::kFloat), {range, true}, StateTree::Copy::kYes);
+  CHECK(tree.get_tensor("box").sizes() == at::IntArrayRef({2, 2}));
+  CHECK(tree.find("box")->piece == box);
+  CHECK(tree.find("range")->is_sliced);
+
+  const at::Tensor to = at::zeros({4});
+  tree.copy_tensor("box", to, box);
+  CHECK(to.equal(at::arange(4, at::kFloat)));
+  const TensorPiece other({4, 3}, {.start = {0, 1}, .size = {2, 2}});
+  CHECK_THROWS_WITH(tree.copy_tensor("box", to, other),
+                    contains_text("[2, 2] of Float in the box [1:3, 1:3] of [4, 3], expected [2, "
+                                  "2] of Float in the box [0:2, 1:3] of [4, 3]"));
+  CHECK_THROWS_WITH(
+      tree.copy_tensor("range", at::zeros({2}), box.part(0, 2)),
+      contains_text("[2] of Float from element 1 of the box [1:3, 1:3] of [4, 3], expected"));
+}
+
+// The numbers 0, 1, 2, ...
+class CountingSource final : public TensorSource {
+ public:
+  explicit CountingSource(const std::vector<int64_t>& shape) : TensorSource(at::kLong, shape) {}
+  void read(int64_t first, const at::Tensor& out) const override {
+    out.copy_(at::arange(first, first + out.numel(), at::kLong).view(out.sizes()));
+  }
+};
+
+TEST_CASE("a source fills any piece, run by run", "[tensor]") {
+  StateTree tree;
+  tree.put_source("s", std::make_shared<CountingSource>(std::vector<int64_t>{4, 3}));
+  const TensorPiece box({4, 3}, {.start = {1, 0}, .size = {3, 2}});
+  at::Tensor to = at::zeros({3, 2}, at::kLong);
+  tree.copy_tensor("s", to, box);
+  CHECK(to.equal(at::tensor({3, 4, 6, 7, 9, 10}, at::kLong).view({3, 2})));
+  to = at::zeros({2, 3}, at::kLong).t();  // no memory in this order
+  tree.copy_tensor("s", to, box);
+  CHECK(to.equal(at::tensor({3, 4, 6, 7, 9, 10}, at::kLong).view({3, 2})));
+  to = at::zeros({3}, at::kLong);
+  tree.copy_tensor("s", to, box.part(1, 3));
+  CHECK(to.equal(at::tensor({4, 6, 7}, at::kLong)));
+  CHECK_THROWS_WITH(tree.copy_tensor("s", to, TensorPiece({3, 4}).part(0, 3)),
+                    contains_text("'s' of the saved state is [4, 3] of Long, expected [3, 4]"));
 }
 
 TEST_CASE("names that plugins may use are lower-case paths", "[tensor]") {

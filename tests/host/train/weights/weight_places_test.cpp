@@ -229,9 +229,9 @@ TEST_CASE("the slices of a parameter are tensors of files, and come back", "[tra
       CAPTURE(weight.name);
       const ParameterStore::Place& place = store.place(weight.parameter);
       const FlatGroup& group = store.groups()[place.group];
-      const FlatPart part = group.part(place.entry);
-      CHECK(at::equal(group.data().narrow(0, part.in_slice, part.length),
-                      value_of(weight).view(-1).narrow(0, part.in_parameter, part.length)));
+      const FlatPart& part = group.part(place.entry);
+      CHECK(at::equal(group.data().narrow(0, part.in_slice, part.length()),
+                      values_of(part.piece, value_of(weight))));
     }
   }
 }
