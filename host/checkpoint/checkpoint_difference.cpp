@@ -40,7 +40,8 @@ std::string number_text(const StoredNumber& number) {
 bool have_equal_sums(const StoredTensor& a, const StoredTensor& b) {
   return std::ranges::equal(
       a.pieces, b.pieces, [](const StoredPiece& one, const StoredPiece& other) {
-        return one.first == other.first && one.numel == other.numel && one.xxh3 == other.xxh3;
+        return one.box == other.box && one.first == other.first && one.numel == other.numel &&
+               one.xxh3 == other.xxh3;
       });
 }
 

@@ -2,15 +2,12 @@
 #include "host/checkpoint/checkpoint_index.hpp"
 
 #include "host/checkpoint/checkpoint_files.hpp"
-#include "host/checkpoint/safetensors.hpp"
 #include "host/error/error.hpp"
-#include "host/io/checked_size.hpp"
 #include "host/io/checksum.hpp"
 #include "host/json/bounded_json.hpp"
 #include "host/tensor/state/state_tree.hpp"
 #include "host/text/formatted.hpp"
 
-#include <c10/core/ScalarType.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -23,6 +20,7 @@
 #include <optional>
 #include <string_view>
 #include <system_error>
+#include <tuple>
 #include <utility>
 
 namespace tenon {
@@ -31,6 +29,7 @@ namespace {
 using nlohmann::json;
 
 constexpr char kFormat[] = "tenon.checkpoint";
+constexpr int64_t kVersionWithoutBoxes = 1;
 
 constexpr std::pair<uint32_t, const char*> kScopes[] = {{TENON_STATE_REPLICATED, "replicated"},
                                                         {TENON_STATE_PER_SHARD, "per_shard"},
@@ -102,12 +101,16 @@ uint64_t sum_of(const json& value) {
 json to_json(const StoredTensor& tensor) {
   json pieces = json::array();
   for (const StoredPiece& piece : tensor.pieces) {
-    pieces.push_back({{"file", piece.file},
-                      {"begin", piece.begin},
-                      {"end", piece.end},
-                      {"first", piece.first},
-                      {"numel", piece.numel},
-                      {"xxh3", xxh3_text(piece.xxh3)}});
+    json& entry = pieces.emplace_back(json{{"file", piece.file},
+                                           {"begin", piece.begin},
+                                           {"end", piece.end},
+                                           {"first", piece.first},
+                                           {"numel", piece.numel},
+                                           {"xxh3", xxh3_text(piece.xxh3)}});
+    if (piece.box) {
+      entry["start"] = piece.box->start;
+      entry["size"] = piece.box->size;
+    }
   }
   json result = {{"dtype", tensor.dtype},
                  {"shape", tensor.shape},
@@ -119,15 +122,20 @@ json to_json(const StoredTensor& tensor) {
   return result;
 }
 
+std::vector<int64_t> integers_of(const json& values) {
+  std::vector<int64_t> integers;
+  for (const json& value : values) {
+    integers.push_back(integer_of(value));
+  }
+  return integers;
+}
+
 StoredTensor tensor_of(const json& value) {
   StoredTensor tensor{.dtype = value.at("dtype").get<std::string>(),
-                      .shape = {},
+                      .shape = integers_of(value.at("shape")),
                       .scope = scope_of(value.at("scope").get<std::string>()),
                       .is_bytes = value.value("is_bytes", false),
                       .pieces = {}};
-  for (const json& size : value.at("shape")) {
-    tensor.shape.push_back(integer_of(size));
-  }
   for (const json& piece : value.at("pieces")) {
     tensor.pieces.push_back({.file = piece.at("file").get<std::string>(),
                              .begin = unsigned_of(piece.at("begin")),
@@ -135,6 +143,10 @@ StoredTensor tensor_of(const json& value) {
                              .first = integer_of(piece.at("first")),
                              .numel = integer_of(piece.at("numel")),
                              .xxh3 = sum_of(piece.at("xxh3"))});
+    if (piece.contains("start") || piece.contains("size")) {
+      tensor.pieces.back().box = {.start = integers_of(piece.at("start")),
+                                  .size = integers_of(piece.at("size"))};
+    }
   }
   return tensor;
 }
@@ -302,40 +314,40 @@ CheckpointMetadata metadata_of(const json& value) {
   return metadata;
 }
 
-// Returns "" if the pieces cover the tensor exactly once, in order, within the files; else the
-// error.
-std::string why_not_whole(const StoredTensor& tensor, const std::vector<StoredFile>& files) {
-  const auto dtype = scalar_type_of_safetensors(tensor.dtype);
-  if (!dtype.has_value()) {
-    return "is of the unknown type '" + tensor.dtype + "'";
+// Sorts the pieces of one box together.
+bool comes_before(const StoredPiece& a, const StoredPiece& b) {
+  if (!a.box || !b.box) {
+    return a.box.has_value() == b.box.has_value() ? a.first < b.first : !a.box.has_value();
   }
-  if (std::ranges::any_of(tensor.shape, [](int64_t size) { return size < 0; })) {
-    return "has a negative size";
+  return std::tie(a.box->start, a.box->size, a.first) <
+         std::tie(b.box->start, b.box->size, b.first);
+}
+
+// Describes the pieces of a complete tensor as flat ranges of the whole, if each of them is one.
+void leave_out_boxes(StoredTensor& tensor) {
+  const auto is_flat = [&](const StoredPiece& piece) {
+    return !piece.box || piece_of(tensor, piece).num_runs() == 1;
+  };
+  if (!std::ranges::all_of(tensor.pieces, is_flat)) {
+    return;
   }
-  const uint64_t element = c10::elementSize(*dtype);
-  const auto bytes = checked_bytes(tensor.shape, element);
-  if (!bytes.has_value()) {
-    return "has a shape of more bytes than 63 bits can count";
-  }
-  const auto numel = static_cast<int64_t>(*bytes / element);
-  int64_t at = 0;
-  for (const StoredPiece& piece : tensor.pieces) {
-    if (piece.first != at) {
-      return formatted("{} from {} on",
-                       piece.first > at ? "lacks the elements" : "has duplicate elements",
-                       std::min(at, piece.first));
+  for (StoredPiece& piece : tensor.pieces) {
+    if (piece.box) {
+      piece.first = piece_of(tensor, piece).first_in_tensor();
+      piece.box.reset();
     }
-    if (piece.numel < 0 || piece.numel > numel - at || piece.end < piece.begin ||
-        checked_product(static_cast<uint64_t>(piece.numel), element) != piece.end - piece.begin) {
-      return "has a piece at an invalid position";
-    }
-    const auto file = std::ranges::find(files, piece.file, &StoredFile::name);
-    if (file == files.end() || piece.end > file->bytes) {
-      return "has a piece in a file that the checkpoint does not have";
-    }
-    at += piece.numel;
   }
-  return at == numel ? "" : formatted("lacks the elements from {} on", at);
+  std::ranges::sort(tensor.pieces, comes_before);
+}
+
+bool has_boxes(const CheckpointIndex& index) {
+  const auto has_box = [](const StoredEntries& entries) {
+    return std::ranges::any_of(entries.tensors, [](const auto& entry) {
+      return std::ranges::any_of(entry.second.pieces,
+                                 [](const StoredPiece& piece) { return piece.box.has_value(); });
+    });
+  };
+  return has_box(index.shared) || std::ranges::any_of(index.by_rank, has_box);
 }
 
 // Returns the first incomplete entry with the reason, or "" if all entries are complete.
@@ -419,11 +431,14 @@ CheckpointIndex merged(CheckpointMetadata metadata, std::vector<RankShare> share
     index.by_rank.push_back(std::move(share.own));
   }
   for (auto& [name, tensor] : index.shared.tensors) {
-    std::ranges::sort(tensor.pieces, {}, &StoredPiece::first);
+    std::ranges::sort(tensor.pieces, comes_before);
   }
   if (const std::string why = why_not_whole(index); !why.empty()) {
     throw Error("checkpoint.incomplete",
                 "the parts of the ranks do not form a complete checkpoint: " + why);
+  }
+  for (auto& [name, tensor] : index.shared.tensors) {
+    leave_out_boxes(tensor);
   }
   return index;
 }
@@ -435,7 +450,7 @@ std::string index_text(const CheckpointIndex& index) {
   }
   nlohmann::ordered_json result;
   result["format"] = kFormat;
-  result["version"] = kCheckpointVersion;
+  result["version"] = has_boxes(index) ? kCheckpointVersion : kVersionWithoutBoxes;
   result["facts"] = to_json(index.metadata);
   result["files"] = to_json(index.files);
   result["versions"] = index.versions;
@@ -460,9 +475,10 @@ CheckpointIndex index_of(const std::string& text, const std::string& address) {
       throw Error("checkpoint.foreign",
                   address + " is not a checkpoint: another program wrote index.json");
     }
-    if (const auto version = integer_of(value.at("version")); version != kCheckpointVersion) {
+    if (const auto version = integer_of(value.at("version"));
+        version < kVersionWithoutBoxes || version > kCheckpointVersion) {
       throw Error("checkpoint.too_new",
-                  formatted("{} has format {}, but this host supports {}; read it with the release "
+                  formatted("{} has format {}, but this host supports at most {}; read it with the "
                             "that wrote it",
                             address,
                             version,

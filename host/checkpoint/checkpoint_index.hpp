@@ -4,11 +4,12 @@
 // checksum for each piece of a tensor, and the metadata of the run. docs/checkpoints.md specifies
 // the format byte by byte.
 // Invariant: an index that was read is complete. The pieces of a tensor cover it exactly once and
-// lie within the files that the index names.
+// lie within the files that the index names. Pieces of one box are adjacent, and cover it in order.
 // Threads: any.
 #pragma once
 
 #include "host/checkpoint/source_record.hpp"
+#include "host/checkpoint/stored_tensor.hpp"
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -21,25 +22,8 @@
 
 namespace tenon {
 
-inline constexpr int64_t kCheckpointVersion = 1;
-
-// Elements [first, first + numel) of a tensor, as bytes [begin, end) of a file.
-struct StoredPiece {
-  std::string file;
-  uint64_t begin = 0;
-  uint64_t end = 0;
-  int64_t first = 0;
-  int64_t numel = 0;
-  uint64_t xxh3 = 0;  // XXH3-64 of the bytes
-};
-
-struct StoredTensor {
-  std::string dtype;           // name in safetensors: "F32"
-  std::vector<int64_t> shape;  // of the whole
-  uint32_t scope = 0;          // TENON_STATE_* or kStateByRow
-  bool is_bytes = false;       // an entry of bytes, stored as U8
-  std::vector<StoredPiece> pieces;
-};
+// An index without boxes has version 1, which earlier releases read too.
+inline constexpr int64_t kCheckpointVersion = 2;
 
 struct StoredNumber {
   std::variant<int64_t, double> value;
@@ -49,12 +33,6 @@ struct StoredNumber {
 struct StoredEntries {
   std::map<std::string, StoredTensor> tensors;
   std::map<std::string, StoredNumber> numbers;
-};
-
-struct StoredFile {
-  std::string name;
-  uint64_t bytes = 0;
-  uint64_t header_xxh3 = 0;  // XXH3-64 of the bytes before the tensors
 };
 
 struct StoredPlugin {
@@ -128,7 +106,8 @@ std::string share_text(const RankShare& share);
 // Errors  checkpoint.damaged
 RankShare share_of(const std::string& text);
 
-// Combines the shares of all ranks, in order of rank.
+// Combines the shares of all ranks, in order of rank. If each piece of a tensor is a flat range of
+// the whole, it is stored without its box.
 // Errors  checkpoint.incomplete if pieces are missing or duplicate
 CheckpointIndex merged(CheckpointMetadata metadata, std::vector<RankShare> shares);
 

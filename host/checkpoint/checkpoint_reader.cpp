@@ -13,6 +13,7 @@
 #include <ATen/Functions.h>
 
 #include <algorithm>
+#include <cstring>
 #include <mutex>
 #include <span>
 #include <sstream>
@@ -21,8 +22,11 @@
 namespace tenon {
 namespace {
 
-// Buffer size in bytes for verifying data that is not returned.
+// Buffer size in bytes for data that is verified but not returned, and for ranges that are read
+// together.
 constexpr uint64_t kLookedAt = uint64_t{16} << 20;
+// Bytes between two wanted ranges of a piece that are read rather than skipped.
+constexpr uint64_t kMostSkipped = uint64_t{1} << 20;
 // Maximum size of the index, the recipe and the checksums. An index has about 300 bytes per tensor
 // and rank.
 constexpr uint64_t kMostTextBytes = uint64_t{1} << 30;
@@ -41,23 +45,31 @@ class StoredSource final : public TensorSource {
         place_(std::move(place)),
         name_(std::move(name)),
         pieces_(tensor.pieces),
-        progress_(tensor.pieces.size()) {}
+        progress_(tensor.pieces.size()) {
+    places_.reserve(pieces_.size());
+    for (const StoredPiece& piece : pieces_) {
+      places_.push_back(piece_of(tensor, piece));
+    }
+  }
 
   void read(int64_t first, const at::Tensor& out) const override {
-    const uint64_t element = c10::elementSize(dtype());
-    auto* const bytes = static_cast<std::byte*>(out.mutable_data_ptr());
-    const int64_t last = first + out.numel();
-    auto piece = std::ranges::upper_bound(pieces_, first, {}, &StoredPiece::first);
-    size_t i = static_cast<size_t>(piece - pieces_.begin()) - 1;
-    for (int64_t at = first; at < last; ++i) {
-      const StoredPiece& from = pieces_.at(i);
-      const int64_t end = std::min(last, from.first + from.numel);
-      if (end > at) {
-        read_piece(i,
-                   from.begin + static_cast<uint64_t>(at - from.first) * element,
-                   {bytes + static_cast<uint64_t>(at - first) * element,
-                    static_cast<uint64_t>(end - at) * element});
-        at = end;
+    read_piece(TensorPiece(shape()).part(first, out.numel()), out);
+  }
+
+  void read_piece(const TensorPiece& wanted, const at::Tensor& out) const override {
+    for (size_t i = 0; i < pieces_.size(); ++i) {
+      Batch batch;
+      for_each_shared_range(
+          wanted, places_[i], [&](int64_t in_out, int64_t in_piece, int64_t numel) {
+            const Range range{in_out, in_piece, numel};
+            if (!batch.empty() && !is_read_with(batch, range)) {
+              read_batch(i, batch, out);
+              batch.clear();
+            }
+            batch.push_back(range);
+          });
+      if (!batch.empty()) {
+        read_batch(i, batch, out);
       }
     }
   }
@@ -77,7 +89,48 @@ class StoredSource final : public TensorSource {
     bool is_whole = false;
   };
 
-  void read_piece(size_t i, uint64_t begin, std::span<std::byte> out) const {
+  // Elements that a read and a piece share.
+  struct Range {
+    int64_t in_out = 0;
+    int64_t in_piece = 0;
+    int64_t numel = 0;
+  };
+  // Ranges that are read from the piece at once, in order.
+  using Batch = std::vector<Range>;
+
+  uint64_t bytes_of(int64_t numel) const {
+    return static_cast<uint64_t>(numel) * c10::elementSize(dtype());
+  }
+
+  bool is_read_with(const Batch& batch, const Range& next) const {
+    const int64_t gap = next.in_piece - batch.back().in_piece - batch.back().numel;
+    const int64_t all = next.in_piece + next.numel - batch.front().in_piece;
+    return bytes_of(gap) <= kMostSkipped && bytes_of(all) <= kLookedAt;
+  }
+
+  // A single range is read directly into `out`; several are read together, and then copied.
+  void read_batch(size_t i, const Batch& batch, const at::Tensor& out) const {
+    auto* const bytes = static_cast<std::byte*>(out.mutable_data_ptr());
+    const int64_t first = batch.front().in_piece;
+    const uint64_t begin = pieces_[i].begin + bytes_of(first);
+    const auto place = [&](const Range& range) {
+      return std::span(bytes + bytes_of(range.in_out), bytes_of(range.numel));
+    };
+    if (batch.size() == 1) {
+      read_bytes(i, begin, place(batch.front()));
+      return;
+    }
+    std::vector<std::byte> together(bytes_of(batch.back().in_piece + batch.back().numel - first));
+    read_bytes(i, begin, together);
+    for (const Range& range : batch) {
+      std::memcpy(place(range).data(),
+                  together.data() + bytes_of(range.in_piece - first),
+                  bytes_of(range.numel));
+    }
+  }
+
+  // Reads bytes of piece `i` from `begin` on, an offset in the file.
+  void read_bytes(size_t i, uint64_t begin, std::span<std::byte> out) const {
     const StoredPiece& piece = pieces_[i];
     const std::lock_guard lock(mutex_);
     Progress& progress = progress_[i];
@@ -133,6 +186,7 @@ class StoredSource final : public TensorSource {
   Place place_;
   std::string name_;
   std::vector<StoredPiece> pieces_;
+  std::vector<TensorPiece> places_;  // of the pieces, in the tensor
   mutable std::mutex mutex_;
   mutable std::vector<Progress> progress_;
 };
@@ -209,7 +263,11 @@ void put_rows(const std::vector<StoredEntries>& by_rank, const Place& place, Sta
                         "' has different dimensions or dtypes on its ranks");
       }
       for (StoredPiece piece : tensor.pieces) {
-        piece.first += static_cast<int64_t>(*bytes_before / element);
+        if (piece.box) {
+          piece.box->start[0] += rows.shape[0];
+        } else {
+          piece.first += static_cast<int64_t>(*bytes_before / element);
+        }
         rows.pieces.push_back(std::move(piece));
       }
       rows.shape = std::move(shape);

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cstring>
 #include <functional>
+#include <optional>
 #include <queue>
 #include <span>
 #include <system_error>
@@ -51,10 +52,10 @@ struct Written {
   at::Tensor tensor;                     // set if the entry is in memory
   const TensorSource* source = nullptr;  // set otherwise
   bool is_bytes = false;
-  std::vector<int64_t> shape;  // of the whole
-  int64_t first = 0;
-  int64_t numel = 0;
-  SafeTensor place;  // in the file
+  std::optional<TensorPiece> piece;  // absent: the whole
+  SafeTensor place;                  // in the file
+
+  int64_t numel() const { return source != nullptr ? source->numel() : tensor.numel(); }
 };
 
 Written written(const std::string& name, const StateEntry& entry) {
@@ -76,9 +77,7 @@ Written written(const std::string& name, const StateEntry& entry) {
       result.source != nullptr ? result.source->dtype() : result.tensor.scalar_type();
   result.place.shape =
       result.source != nullptr ? result.source->shape() : result.tensor.sizes().vec();
-  result.shape = entry.piece ? entry.piece->shape() : result.place.shape;
-  result.first = entry.piece ? entry.piece->first() : 0;
-  result.numel = result.source != nullptr ? result.source->numel() : result.tensor.numel();
+  result.piece = entry.piece;
   return result;
 }
 
@@ -133,9 +132,9 @@ uint64_t write_tensor(const Written& what, CheckpointFile& file, const std::atom
     return sum.value();
   }
   const auto at_once = static_cast<int64_t>(kWriteChunk / c10::elementSize(what.source->dtype()));
-  const at::Tensor buffer = at::empty({std::min(at_once, what.numel)}, what.source->dtype());
-  for (int64_t first = 0; first < what.numel; first += at_once) {
-    const at::Tensor part = buffer.narrow(0, 0, std::min(at_once, what.numel - first));
+  const at::Tensor buffer = at::empty({std::min(at_once, what.numel())}, what.source->dtype());
+  for (int64_t first = 0; first < what.numel(); first += at_once) {
+    const at::Tensor part = buffer.narrow(0, 0, std::min(at_once, what.numel() - first));
     what.source->read(first, part);
     put(bytes_of(part));
   }
@@ -169,7 +168,7 @@ std::vector<Written> assigned_to(const RankRole& role, const StateTree& tree, Ra
       continue;
     }
     Written what = written(name, entry);
-    const auto bytes = static_cast<uint64_t>(what.numel) * c10::elementSize(what.place.dtype);
+    const auto bytes = static_cast<uint64_t>(what.numel()) * c10::elementSize(what.place.dtype);
     const bool is_mine = !is_replicated    ? true
                          : entry.is_sliced ? slices.give(bytes) == of_slice.index
                                            : wholes.give(bytes) == of_whole.index;
@@ -212,16 +211,17 @@ RankShare write_share(const StateTree& tree,
     const uint32_t scope = what.entry->scope;
     StoredTensor& stored = (is_own(scope) ? share.own : share.shared).tensors[what.place.name];
     stored.dtype = *safetensors_dtype(what.place.dtype);
-    stored.shape = what.shape;
+    stored.shape = what.piece ? what.piece->shape() : what.place.shape;
     stored.scope = scope;
     stored.is_bytes = what.is_bytes;
-    if (what.numel > 0) {
+    if (what.numel() > 0) {
       stored.pieces = {{.file = name,
                         .begin = places[i].begin,
                         .end = places[i].end,
-                        .first = what.first,
-                        .numel = what.numel,
-                        .xxh3 = sum}};
+                        .first = what.piece ? what.piece->first() : 0,
+                        .numel = what.numel(),
+                        .xxh3 = sum,
+                        .box = what.piece ? what.piece->box() : std::nullopt}};
     }
     end = places[i].end;
   }

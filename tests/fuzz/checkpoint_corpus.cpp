@@ -31,6 +31,7 @@ struct RankFile {
 RankFile rank_file(uint32_t rank) {
   RankFile file;
   file.tensors = {{.name = "parameters/values/w", .dtype = at::kFloat, .shape = {3}},
+                  {.name = "parameters/values/columns", .dtype = at::kFloat, .shape = {2}},
                   {.name = "tables/t/ids", .dtype = at::kLong, .shape = {2}},
                   {.name = "empty", .dtype = at::kFloat, .shape = {0, 3}},
                   {.name = "text", .dtype = at::kByte, .shape = {4}}};
@@ -75,13 +76,16 @@ std::vector<RankShare> corpus_shares(uint32_t num_ranks) {
     share.versions = {{"", 1}, {"components/hooks/0", 7}};
     share.shared.tensors["parameters/values/w"] =
         tensor(0, {3 * static_cast<int64_t>(num_ranks)}, TENON_STATE_REPLICATED, 3 * rank);
-    share.shared.tensors["empty"] = tensor(2, {0, 3}, TENON_STATE_REPLICATED, 0);
+    StoredTensor& columns = share.shared.tensors["parameters/values/columns"];
+    columns = tensor(1, {2, static_cast<int64_t>(num_ranks)}, TENON_STATE_REPLICATED, 0);
+    columns.pieces[0].box = Box{.start = {0, rank}, .size = {2, 1}};
+    share.shared.tensors["empty"] = tensor(3, {0, 3}, TENON_STATE_REPLICATED, 0);
     share.shared.numbers["run/step"] = {int64_t{12}, TENON_STATE_REPLICATED};
     share.shared.numbers["run/odd"] = {std::numeric_limits<double>::quiet_NaN(),
                                        TENON_STATE_REPLICATED};
     share.shared.numbers["run/third"] = {1.0 / 3, TENON_STATE_REPLICATED};
-    share.own.tensors["tables/t/ids"] = tensor(1, {2}, kStateByRow, 0);
-    share.own.tensors["text"] = tensor(3, {4}, TENON_STATE_PER_RANK, 0);
+    share.own.tensors["tables/t/ids"] = tensor(2, {2}, kStateByRow, 0);
+    share.own.tensors["text"] = tensor(4, {4}, TENON_STATE_PER_RANK, 0);
     share.own.tensors["text"].is_bytes = true;
     share.own.numbers["own"] = {int64_t{rank}, TENON_STATE_PER_RANK};
     shares.push_back(std::move(share));

@@ -21,6 +21,7 @@ const std::vector<std::string>& readers() {
   static const std::vector<std::string> kReaders = {"host/checkpoint/checkpoint_index.cpp",
                                                     "host/checkpoint/checkpoint_reader.cpp",
                                                     "host/checkpoint/safetensors.cpp",
+                                                    "host/checkpoint/stored_tensor.cpp",
                                                     "host/checkpoint/summed_read.cpp",
                                                     "host/checkpoint/weights_folder.cpp",
                                                     "host/embedding/parquet/arrow_parquet.cpp",
@@ -44,10 +45,8 @@ struct KnownProduct {
 
 const std::vector<KnownProduct>& known_products() {
   static const std::vector<KnownProduct> kProducts = {
-      {"from.begin + static_cast<uint64_t>(at - from.first) * element,",
-       "index_of() has checked the bytes of the whole piece"},
-      {"{bytes + static_cast<uint64_t>(at - first) * element,", "within a tensor in memory"},
-      {"static_cast<uint64_t>(end - at) * element});", "within a tensor in memory"},
+      {"return static_cast<uint64_t>(numel) * c10::elementSize(dtype());",
+       "index_of() has checked the bytes of the whole tensor"},
       {"const size_t whole = (kLengthBytes + text.size() + kAlignment - 1) / kAlignment * "
        "kAlignment;",
        "of a text in memory"},

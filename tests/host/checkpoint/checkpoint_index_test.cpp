@@ -47,6 +47,98 @@ std::string refusal_with(const char* pointer, const json& value) {
   return refusal_of_index(index.dump());
 }
 
+// Written by release 0.4.
+constexpr char kOfEarlierRelease[] = R"({
+ "format": "tenon.checkpoint",
+ "version": 1,
+ "facts": {
+  "at": "step",
+  "checkpoint": "step-00000002",
+  "compute_threads": 1,
+  "device": "cpu",
+  "epochs": 0,
+  "evaluated_step": null,
+  "figures": {
+   "train/loss": "0x1p-1"
+  },
+  "kind": "full",
+  "machine": "x86-64",
+  "plugins": [],
+  "precision": "fp32",
+  "run": "a",
+  "samples": 8,
+  "step": 2,
+  "tenon": "0.4.0",
+  "time": "2026-01-31T12:00:00Z",
+  "tokens": 0,
+  "torch": "2.9.1",
+  "updates": 2,
+  "windows": 0
+ },
+ "files": [
+  {
+   "bytes": 100,
+   "header_xxh3": "0000000000000000",
+   "name": "rank-0-of-2.safetensors"
+  },
+  {
+   "bytes": 100,
+   "header_xxh3": "0000000000000000",
+   "name": "rank-1-of-2.safetensors"
+  }
+ ],
+ "versions": {
+  "": 1
+ },
+ "shared": {
+  "numbers": {
+   "run/step": {
+    "int": 2,
+    "scope": "replicated"
+   }
+  },
+  "tensors": {
+   "w": {
+    "dtype": "F32",
+    "pieces": [
+     {
+      "begin": 64,
+      "end": 80,
+      "file": "rank-0-of-2.safetensors",
+      "first": 0,
+      "numel": 4,
+      "xxh3": "0123456789abcdef"
+     },
+     {
+      "begin": 64,
+      "end": 72,
+      "file": "rank-1-of-2.safetensors",
+      "first": 4,
+      "numel": 2,
+      "xxh3": "0123456789abcdef"
+     }
+    ],
+    "scope": "replicated",
+    "shape": [
+     2,
+     3
+    ]
+   }
+  }
+ },
+ "by_rank": [
+  {
+   "numbers": {},
+   "tensors": {}
+  },
+  {
+   "numbers": {},
+   "tensors": {}
+  }
+ ]
+}
+)";
+
 constexpr char kShape[] = "/shared/tensors/t/shape";
 constexpr char kPiece[] = "/shared/tensors/t/pieces/0";
 
@@ -116,6 +208,49 @@ TEST_CASE("an index that nests without bound or repeats a name is refused", "[ch
   std::string text = index_of_one_tensor().dump();
   text.replace(text.find("\"n\":"), 4, R"("n":{"int":6,"scope":"replicated"},"n":)");
   CHECK_THAT(refusal_of_index(text), contains_text("it has the key 'n' twice in one object"));
+}
+
+TEST_CASE("an index of an earlier release is read, and written as it was", "[checkpoint]") {
+  const CheckpointIndex index = index_of(kOfEarlierRelease, "ckpt");
+  const auto& pieces = index.shared.tensors.at("w").pieces;
+  REQUIRE(pieces.size() == 2);
+  CHECK_FALSE(pieces[0].box.has_value());
+  CHECK(pieces[1].first == 4);
+  CHECK(index_text(index) == kOfEarlierRelease);
+}
+
+TEST_CASE("an index with boxes is read, has a version of its own, and is verified",
+          "[checkpoint]") {
+  json index = index_of_one_tensor();
+  CHECK(index.at("version") == 1);
+  json& pieces = index.at(json::json_pointer("/shared/tensors/t/pieces"));
+  json left = pieces[0];
+  left.update({{"start", {0, 0}}, {"size", {2, 2}}, {"numel", 4}, {"end", 80}});
+  json right = pieces[0];
+  right.update({{"start", {0, 2}}, {"size", {2, 1}}, {"numel", 2}, {"begin", 80}});
+  pieces = {left, right};
+  CHECK(refusal_of_index(index.dump()) == "no error");
+  const json written = json::parse(index_text(index_of(index.dump(), "ckpt")));
+  CHECK(written.at("version") == 2);
+  CHECK(written.at("shared") == index.at("shared"));
+
+  const auto refusal = [&](const json& changes) {
+    json changed = index;
+    changed.at(json::json_pointer(kPiece)).update(changes);
+    return refusal_of_index(changed.dump());
+  };
+  CHECK_THAT(refusal({{"start", {0, 1}}}), contains_text("'t' lacks the elements from 0 on"));
+  CHECK_THAT(refusal({{"size", {2, 3}}, {"numel", 6}, {"end", 88}}),
+             contains_text("'t' has duplicate elements from 2 on"));
+  CHECK_THAT(refusal({{"size", {2, 1}}}), contains_text("'t' has a piece at an invalid position"));
+  CHECK_THAT(refusal({{"start", {-1, 0}}}), contains_text("'t' has a piece with an invalid box"));
+  CHECK_THAT(refusal({{"start", {0}}}), contains_text("'t' has a piece with an invalid box"));
+  CHECK_THAT(refusal({{"size", {int64_t{1} << 62, 4}}}), contains_text("with an invalid box"));
+  CHECK_THAT(refusal({{"size", {2.5, 2}}}), contains_text("is not a whole number"));
+  CHECK_THAT(refusal({{"size", "2"}}), contains_text("is not a whole number"));
+  json without_size = index;
+  without_size.at(json::json_pointer(kPiece)).erase("size");
+  CHECK_THAT(refusal_of_index(without_size.dump()), contains_text("key 'size' not found"));
 }
 
 }  // namespace tenon
