@@ -28,6 +28,10 @@ set(TENON_TORCH_HINTS ${TENON_DEPS}/libtorch)
 include(TenonTorch)
 tenon_find_torch(REQUIRED)
 
+# CUDA's compiler builds kernels: of plugins, and of the GPU module. Both are built without it too.
+find_program(TENON_NVCC nvcc HINTS ENV CUDA_HOME PATHS /usr/local/cuda PATH_SUFFIXES bin)
+mark_as_advanced(TENON_NVCC)
+
 # The GPU module needs little of CUDA to be built: libtorch's own headers and libraries, and headers
 # and library of the runtime, which `./dev deps` brings. No compiler of CUDA, no device, none of the
 # libraries that libtorch_cuda needs to be loaded.
@@ -36,12 +40,13 @@ if(NOT EXISTS ${TENON_TORCH_ROOT}/lib/libtorch_cuda.so)
   set(TENON_CUDA_MISSING "a libtorch with CUDA")
 else()
   string(REGEX MATCH "cuda=([0-9]+)" _ignored "${TENON_TORCH_FINGERPRINT}")
-  set(_runtime libcudart.so.${CMAKE_MATCH_1})
+  set(_cuda_major ${CMAKE_MATCH_1})
+  set(_runtime libcudart.so.${_cuda_major})
   find_path(TENON_CUDART_INCLUDE cuda_runtime_api.h
-            HINTS ${TENON_DEPS}/cuda/include ${TENON_TORCH_ROOT}/../nvidia/cu${CMAKE_MATCH_1}/include
+            HINTS ${TENON_DEPS}/cuda/include ${TENON_TORCH_ROOT}/../nvidia/cu${_cuda_major}/include
                   /usr/local/cuda/include)
   find_library(TENON_CUDART NAMES ${_runtime}
-               HINTS ${TENON_DEPS}/cuda/lib ${TENON_TORCH_ROOT}/../nvidia/cu${CMAKE_MATCH_1}/lib
+               HINTS ${TENON_DEPS}/cuda/lib ${TENON_TORCH_ROOT}/../nvidia/cu${_cuda_major}/lib
                      /usr/local/cuda/lib64)
   mark_as_advanced(TENON_CUDART_INCLUDE TENON_CUDART)
   if(NOT TENON_CUDART_INCLUDE OR NOT TENON_CUDART)
@@ -62,14 +67,28 @@ else()
     ${TENON_TORCH_ROOT}/lib/libc10_cuda.so ${TENON_CUDART} -Wl,--as-needed
     -Wl,--allow-shlib-undefined)
 
+  # Kernels of the module share its CUDA runtime, so they must be of the same major version.
+  set(TENON_MODULE_NVCC "")
+  if(TENON_NVCC)
+    execute_process(COMMAND ${TENON_NVCC} --version OUTPUT_VARIABLE _nvcc_version ERROR_QUIET)
+    if(_nvcc_version MATCHES "release ${_cuda_major}\\.")
+      set(TENON_MODULE_NVCC ${TENON_NVCC})
+    endif()
+  endif()
+  if(TENON_MODULE_NVCC)
+    message(STATUS "GPU module: kernels by ${TENON_MODULE_NVCC}")
+  else()
+    message(STATUS "GPU module: without its own kernels: nvcc of ${_runtime} was not found")
+  endif()
+
   # Groups on GPUs: NCCL's header, and those of the libraries that libtorch's own headers name. Nothing
   # more of them is linked than libtorch_cuda has.
   find_path(TENON_NCCL_INCLUDE nccl.h
             HINTS ${TENON_DEPS}/nvidia/nccl/include ${TENON_TORCH_ROOT}/../nvidia/nccl/include
                   ${TENON_CUDART_INCLUDE} /usr/local/cuda/include)
   set(_cuda_headers ${TENON_CUDART_INCLUDE} ${TENON_DEPS}/cuda/include
-                    ${TENON_TORCH_ROOT}/../nvidia/cu${CMAKE_MATCH_1}/include
-                    /usr/local/cuda-${CMAKE_MATCH_1}/include /usr/local/cuda/include)
+                    ${TENON_TORCH_ROOT}/../nvidia/cu${_cuda_major}/include
+                    /usr/local/cuda-${_cuda_major}/include /usr/local/cuda/include)
   find_path(TENON_CUDA_LIBRARIES_INCLUDE cusolverDn.h HINTS ${_cuda_headers})
   mark_as_advanced(TENON_NCCL_INCLUDE TENON_CUDA_LIBRARIES_INCLUDE)
   # Its structs lie in libtorch's, so it must be of the version that libtorch was built with.

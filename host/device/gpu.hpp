@@ -102,6 +102,10 @@ struct GpuModule {
                                                  uint32_t rank,
                                                  uint32_t size,
                                                  std::chrono::milliseconds timeout);
+  // The functions of exact_squares.hpp for tensors on the GPU, in order on the current stream. Null
+  // if the module was built without CUDA's compiler. Throw exceptions derived from std::exception.
+  void (*add_squares)(at::Tensor& words, const at::Tensor& flat, int64_t chunk);
+  at::Tensor (*exact_root)(const at::Tensor& words);
 };
 // The value of `make_nccl`, unless null; see host/distributed/collectives/cuda/nccl_backend.cpp.
 c10::intrusive_ptr<c10d::Backend> make_nccl_backend(c10::intrusive_ptr<c10d::Store> store,

@@ -6,8 +6,6 @@
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
 
-#include <algorithm>
-#include <cmath>
 #include <limits>
 
 namespace tenon {
@@ -36,25 +34,6 @@ double largest_finite(at::ScalarType dtype) {
   }
 }
 
-// For gradients whose sum of squares overflows although their norms may be finite.
-double norm_of_norms(const std::vector<const at::Tensor*>& grads) {
-  double norm = 0;
-  for (const at::Tensor* const grad : grads) {
-    norm = std::hypot(norm, flat_norm(*grad));
-  }
-  return norm;
-}
-
-std::vector<const at::Tensor*> has_grad_grads(const std::vector<FlatGroup>& groups, NormOf which) {
-  std::vector<const at::Tensor*> grads;
-  for (const FlatGroup& group : groups) {
-    if (group.any_has_grad() && (which == NormOf::kAll || group.sharing().is_counted)) {
-      grads.push_back(&group.grad());
-    }
-  }
-  return grads;
-}
-
 }  // namespace
 
 void scale_grads(std::vector<FlatGroup>& groups, const at::Tensor& factor) {
@@ -67,52 +46,6 @@ void scale_grads(std::vector<FlatGroup>& groups, const at::Tensor& factor) {
       group.grad().mul_(factor.to(group.dtype()));
     }
   }
-}
-
-double grad_norm(const std::vector<FlatGroup>& groups, NormOf which) {
-  const auto grads = has_grad_grads(groups, which);
-  double sum = 0;
-  for (const at::Tensor* const grad : grads) {
-    sum += square_sum(*grad);
-  }
-  return std::isfinite(sum) ? std::sqrt(sum) : norm_of_norms(grads);
-}
-
-double grad_norm(const FlatGroup& group) {
-  const double sum = square_sum(group.grad());
-  return std::isfinite(sum) ? std::sqrt(sum) : flat_norm(group.grad());
-}
-
-at::Tensor device_grad_norms(const FlatGroup& group) {
-  std::vector<at::Tensor> grads;
-  for (size_t e = 0; e < group.entries().size(); ++e) {
-    if (group.entries()[e].has_grad) {
-      grads.push_back(group.grad_view(e));
-    }
-  }
-  return at::stack(at::_foreach_norm(grads, 2, at::kDouble));
-}
-
-GradientNorms device_grad_norms(const std::vector<FlatGroup>& groups) {
-  std::vector<at::Tensor> grads;
-  std::vector<double> weights;  // 0 for gradients that other ranks count
-  for (const FlatGroup& group : groups) {
-    for (size_t e = 0; e < group.entries().size(); ++e) {
-      if (group.entries()[e].has_grad) {
-        grads.push_back(group.grad_view(e));
-        weights.push_back(group.sharing().is_counted ? 1 : 0);
-      }
-    }
-  }
-  if (grads.empty()) {
-    return {at::zeros({}, at::kDouble), at::zeros({0}, at::kDouble)};
-  }
-  const at::Tensor by_entry = at::stack(at::_foreach_norm(grads, 2, at::kDouble));
-  if (std::ranges::all_of(weights, [](double weight) { return weight == 1; })) {
-    return {at::linalg_vector_norm(by_entry, 2), by_entry};
-  }
-  const at::Tensor counted = by_entry * at::tensor(weights, by_entry.options());
-  return {at::linalg_vector_norm(counted, 2), by_entry};
 }
 
 void clip_grad_norm(std::vector<FlatGroup>& groups, double norm, double max_norm) {

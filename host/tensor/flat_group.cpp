@@ -48,16 +48,14 @@ void allocate_memory(const at::Tensor& tensor) {
   storage->set_nbytes(bytes);
 }
 
-}  // namespace
-
-std::vector<int64_t> flat_ends(const std::vector<int64_t>& numels,
-                               at::ScalarType stored,
-                               at::ScalarType seen,
-                               int64_t num_slices,
-                               int64_t block) {
+int64_t alignment_of(at::ScalarType stored, at::ScalarType seen, int64_t block) {
   const auto element_bytes =
       static_cast<int64_t>(std::min(c10::elementSize(stored), c10::elementSize(seen)));
-  const int64_t alignment = std::lcm(kAlignmentBytes / element_bytes, block);
+  return std::lcm(kAlignmentBytes / element_bytes, block);
+}
+
+// Returns the end of each parameter on one rank.
+std::vector<int64_t> aligned_ends(const std::vector<int64_t>& numels, int64_t alignment) {
   std::vector<int64_t> ends;
   int64_t end = 0;
   for (const int64_t numel : numels) {
@@ -65,7 +63,41 @@ std::vector<int64_t> flat_ends(const std::vector<int64_t>& numels,
     ends.push_back(end);
   }
   // A group is never empty, so that collectives have something to send.
-  ends.back() = rounded_up(std::max(end, int64_t{1}), alignment * num_slices);
+  ends.back() = std::max(end, alignment);
+  return ends;
+}
+
+int64_t chunk_of(int64_t numel) {
+  constexpr int64_t kSmallest = 16;  // 64 bytes of fp32: small groups keep small slices
+  constexpr int64_t kLargest = 1024;
+  constexpr int64_t kMinChunks = 64;  // bounds the padding of slices
+  int64_t chunk = kSmallest;
+  while (chunk < kLargest && 2 * chunk * kMinChunks <= numel) {
+    chunk *= 2;
+  }
+  return chunk;
+}
+
+}  // namespace
+
+int64_t flat_chunk(const std::vector<int64_t>& numels,
+                   at::ScalarType stored,
+                   at::ScalarType seen,
+                   int64_t block) {
+  return chunk_of(aligned_ends(numels, alignment_of(stored, seen, block)).back());
+}
+
+std::vector<int64_t> flat_ends(const std::vector<int64_t>& numels,
+                               at::ScalarType stored,
+                               at::ScalarType seen,
+                               int64_t num_slices,
+                               int64_t block) {
+  const int64_t alignment = alignment_of(stored, seen, block);
+  std::vector<int64_t> ends = aligned_ends(numels, alignment);
+  if (num_slices > 1) {
+    const int64_t unit = std::lcm(alignment, chunk_of(ends.back()));
+    ends.back() = rounded_up(ends.back(), unit * num_slices);
+  }
   return ends;
 }
 
@@ -128,6 +160,7 @@ void FlatGroup::lay_out(std::vector<FlatParameter> parameters, at::ScalarType se
     block = std::lcm(block, parameter.block);
   }
   const std::vector<int64_t> ends = flat_ends(numels, dtype_, seen, sharing_.num_slices, block);
+  chunk_ = flat_chunk(numels, dtype_, seen, block);
   numel_ = ends.back();
   for (size_t i = 0; i < parameters.size(); ++i) {
     TENON_ASSERT(parameters[i].trainable == parameters.front().trainable,

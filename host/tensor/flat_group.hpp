@@ -14,10 +14,10 @@
 // is not kept has memory only between `acquire_whole` and `release_whole`; the caller fills it.
 //
 // Invariants: each parameter and each slice starts on a 64-byte boundary and at a multiple of the
-// blocks of the group's parameters; the gaps between
-// parameters are always zero, in data and in gradients; entries of one partition (one optimizer)
-// are adjacent; views of a whole buffer stay valid when its memory is freed and allocated again.
-// Threads: owned and driven by the train thread.
+// blocks of the group's parameters; each slice also starts at a multiple of the group's chunk; the
+// gaps between parameters are always zero, in data and in gradients; entries of one partition (one
+// optimizer) are adjacent; views of a whole buffer stay valid when its memory is freed and
+// allocated again. Threads: owned and driven by the train thread.
 #pragma once
 
 #include "host/tensor/tensor_piece.hpp"
@@ -88,8 +88,17 @@ struct FlatRange {
   int64_t end = 0;
 };
 
+// Returns the elements of a chunk of the whole buffer of a group: the unit in which squares of
+// gradients are summed. A power of 2 from 16 to 1024, at most a 64th of the parameters, and the
+// same for any number of slices.
+int64_t flat_chunk(const std::vector<int64_t>& numels,
+                   at::ScalarType stored,
+                   at::ScalarType seen,
+                   int64_t block = 1);
+
 // Returns the end of each parameter in the whole buffer of a group, gaps included. The last end is
-// the size of the buffer. All ends are multiples of `block` elements.
+// the size of the buffer. All ends are multiples of `block` elements. With several slices, each
+// starts at a multiple of the group's chunk.
 std::vector<int64_t> flat_ends(const std::vector<int64_t>& numels,
                                at::ScalarType stored,
                                at::ScalarType seen,
@@ -115,6 +124,7 @@ class FlatGroup {
   const std::vector<FlatEntry>& entries() const { return entries_; }
   int64_t numel() const { return numel_; }  // of the whole
   int64_t slice_numel() const { return numel_ / sharing_.num_slices; }
+  int64_t chunk() const { return chunk_; }  // flat_chunk()
 
   // ---- this rank's slice ----
 
@@ -201,6 +211,7 @@ class FlatGroup {
   std::vector<FlatEntry> entries_;
   std::vector<FlatPart> parts_;  // of the entries
   int64_t numel_ = 0;
+  int64_t chunk_ = 0;
   bool has_copy_ = false;
   bool has_whole_ = true;
   bool has_whole_grad_ = true;

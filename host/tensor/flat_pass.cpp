@@ -7,54 +7,26 @@
 #include "host/tensor/flat_pass.hpp"
 
 #include "host/error/assert.hpp"
+#include "host/tensor/chunk_sums.hpp"
 #include "host/tensor/vector_clones.hpp"
 
 #include <ATen/Functions.h>
 #include <ATen/Parallel.h>
 
 #include <algorithm>
-#include <array>
-#include <cmath>
 #include <cstddef>
+#include <mutex>
+#include <span>
 #include <vector>
 
 namespace tenon {
 namespace {
 
-// Sums consist of blocks, and blocks of lanes: the order of additions depends only on the buffer.
-constexpr int64_t kBlock = 1 << 15;
-constexpr size_t kLanes = 32;
-using Lanes = std::array<double, kLanes>;
-
 // Elements per thread below which a thread costs more than it saves.
 constexpr int64_t kMinPerThread = 1 << 16;
 
-TENON_SIMD void add_squares(const float* values, int64_t n, double* lanes) {
-  int64_t i = 0;
-  for (; i + static_cast<int64_t>(kLanes) <= n; i += kLanes) {
-    for (size_t k = 0; k < kLanes; ++k) {
-      const double value = values[i + static_cast<int64_t>(k)];
-      lanes[k] += value * value;
-    }
-  }
-  for (size_t k = 0; i < n; ++i, ++k) {
-    const double value = values[i];
-    lanes[k] += value * value;
-  }
-}
-
-TENON_SIMD void add_squares(const double* values, int64_t n, double* lanes) {
-  int64_t i = 0;
-  for (; i + static_cast<int64_t>(kLanes) <= n; i += kLanes) {
-    for (size_t k = 0; k < kLanes; ++k) {
-      const double value = values[i + static_cast<int64_t>(k)];
-      lanes[k] += value * value;
-    }
-  }
-  for (size_t k = 0; i < n; ++i, ++k) {
-    lanes[k] += values[i] * values[i];
-  }
-}
+// Chunks whose sums are buffered before they are added exactly; even.
+constexpr int64_t kChunksAtOnce = 64;
 
 TENON_SIMD void multiply(float* values, int64_t n, float factor) {
   for (int64_t i = 0; i < n; ++i) {
@@ -68,40 +40,48 @@ TENON_SIMD void multiply(double* values, int64_t n, double factor) {
   }
 }
 
-double total_of(Lanes& lanes) {
-  for (size_t width = kLanes / 2; width > 0; width /= 2) {
-    for (size_t k = 0; k < width; ++k) {
-      lanes[k] += lanes[k + width];
-    }
+template <class T>
+void add_whole_chunks(ExactSum& sum, const T* values, int64_t chunk, int64_t num) {
+  alignas(64) double sums[kChunksAtOnce];
+  for (int64_t c = 0; c < num; c += kChunksAtOnce) {
+    const int64_t at_once = std::min(kChunksAtOnce, num - c);
+    sum_chunks(values + c * chunk, chunk, at_once, sums);
+    sum.add(std::span<const double>(sums, static_cast<size_t>(at_once)));
   }
-  return lanes[0];
+}
+
+// Adds fewer elements than a chunk has.
+template <class T>
+void add_short_chunk(ExactSum& sum, const T* values, int64_t n) {
+  double sums[2];
+  const int64_t whole = n / kSquareLanes * kSquareLanes;
+  if (whole == n) {
+    sum_chunks(values, n, 1, sums);
+  } else {
+    std::vector<T> padded(static_cast<size_t>(whole + kSquareLanes));
+    std::copy_n(values, n, padded.data());
+    sum_chunks(padded.data(), whole + kSquareLanes, 1, sums);
+  }
+  sum.add(sums[0]);
 }
 
 template <class T>
-double block_sum(const T* values, int64_t n) {
-  alignas(64) Lanes lanes{};
-  add_squares(values, n, lanes.data());
-  return total_of(lanes);
-}
-
-template <class T>
-double sum_of(const T* values, int64_t n) {
-  if (n <= kBlock) {
-    return block_sum(values, n);
+void add_squares_of(ExactSum& sum, const T* values, int64_t n, int64_t chunk) {
+  const int64_t num = n / chunk;
+  if (n <= kMinPerThread) {
+    add_whole_chunks(sum, values, chunk, num);
+  } else {
+    std::mutex mutex;
+    at::parallel_for(0, num, kMinPerThread / chunk, [&](int64_t begin, int64_t end) {
+      ExactSum of_thread;
+      add_whole_chunks(of_thread, values + begin * chunk, chunk, end - begin);
+      const std::lock_guard lock(mutex);  // in any order: exact sums have none
+      sum.add(of_thread);
+    });
   }
-  const int64_t blocks = (n + kBlock - 1) / kBlock;
-  std::vector<double> sums(static_cast<size_t>(blocks));
-  at::parallel_for(0, blocks, kMinPerThread / kBlock, [&](int64_t begin, int64_t end) {
-    for (int64_t b = begin; b < end; ++b) {
-      sums[static_cast<size_t>(b)] =
-          block_sum(values + b * kBlock, std::min(kBlock, n - b * kBlock));
-    }
-  });
-  double total = 0;
-  for (const double sum : sums) {
-    total += sum;
+  if (n % chunk != 0) {
+    add_short_chunk(sum, values + num * chunk, n % chunk);
   }
-  return total;
 }
 
 template <class T>
@@ -122,26 +102,19 @@ void check(const at::Tensor& flat) {
 
 }  // namespace
 
-double square_sum(const at::Tensor& flat) {
+void add_squares(ExactSum& sum, const at::Tensor& flat, int64_t chunk) {
   check(flat);
+  TENON_ASSERT(chunk > 0 && chunk % kSquareLanes == 0, "chunks consist of whole lanes");
   switch (flat.scalar_type()) {
     case at::kFloat:
-      return sum_of(flat.const_data_ptr<float>(), flat.numel());
+      add_squares_of(sum, flat.const_data_ptr<float>(), flat.numel(), chunk);
+      break;
     case at::kDouble:
-      return sum_of(flat.const_data_ptr<double>(), flat.numel());
+      add_squares_of(sum, flat.const_data_ptr<double>(), flat.numel(), chunk);
+      break;
     default:
-      return square_sum(flat.to(at::kFloat));
+      add_squares(sum, flat.to(at::kFloat), chunk);
   }
-}
-
-double flat_norm(const at::Tensor& flat) {
-  const double sum = square_sum(flat);
-  if (std::isfinite(sum) || flat.scalar_type() != at::kDouble || flat.numel() == 0) {
-    return std::sqrt(sum);
-  }
-  const auto largest = flat.abs().max().item<double>();
-  return std::isfinite(largest) ? largest * std::sqrt(square_sum(flat.div(largest)))
-                                : std::sqrt(sum);
 }
 
 void scale_flat(at::Tensor& flat, double factor) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/train/finite_check.hpp"
 
+#include "host/optim/clip.hpp"
+#include "host/tensor/exact_words.hpp"
 #include "host/text/formatted.hpp"
 
 #include <ATen/Functions.h>
@@ -8,9 +10,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <limits>
-#include <span>
 #include <vector>
 
 namespace tenon {
@@ -22,6 +22,18 @@ at::Tensor sum_of(const at::Tensor& so_far, const at::Tensor& more) {
 
 at::Tensor unless_found(const at::Tensor& found, const at::Tensor& value) {
   return found.defined() ? at::where(found.eq(1), at::zeros_like(value), value) : value;
+}
+
+// Shares whether losses are finite, and norms instead of sums of squares: the last bits depend on
+// the ranks.
+void gather_norms(Group& group, at::Device device, at::Tensor& norm, at::Tensor& metrics) {
+  const at::Tensor own = norm.to(device);
+  const at::Tensor mine = at::stack({own, metrics.defined() ? metrics : at::zeros_like(own)});
+  at::Tensor all = at::empty({2 * group.size()}, mine.options());
+  group.all_gather(all, mine, "norm of the gradients")->wait();
+  const at::Tensor of_ranks = all.view({-1, 2});
+  norm = at::linalg_vector_norm(of_ranks.select(1, 0), 2);
+  metrics = of_ranks.select(1, 1).sum();
 }
 
 }  // namespace
@@ -76,8 +88,8 @@ void FiniteCheck::check_gradients(const FreedGradients* freed) {
   }
 }
 
-// Each rank has the norm of its own gradients. If all ranks have the same gradients, they exchange
-// nothing.
+// Each rank has the sum of squares that it counts. If all ranks have the same gradients, they
+// exchange nothing: the bits are the same.
 void FiniteCheck::share_norm(const FreedGradients* freed) {
   const auto& groups = parts_.parameters.groups();
   if (freed != nullptr) {
@@ -88,27 +100,28 @@ void FiniteCheck::share_norm(const FreedGradients* freed) {
     norm_ = grad_norm(groups, NormOf::kAll);
     return;
   }
-  const double mine = grad_norm(groups);
-  const auto gathering =
-      parts_.ranks.all().start_gather(std::as_bytes(std::span(&mine, 1)), "norm of the gradients");
-  const std::span<const std::byte> all = gathering->wait();
-  norm_ = 0;
-  for (uint32_t rank = 0; rank < parts_.ranks.all().size(); ++rank) {
-    double of_rank = 0;
-    std::memcpy(&of_rank, all.data() + rank * sizeof(of_rank), sizeof(of_rank));
-    norm_ = std::hypot(*norm_, of_rank);
-  }
+  norm_ = norm_of_squares([&](SquareScale scale) {
+    ExactSum sum = grad_squares(groups, NormOf::kCounted, scale);
+    parts_.ranks.all().all_reduce(sum.words(), Reduce::kSum, "norm of the gradients");
+    return sum;
+  });
 }
 
 // Like share_norm(), but does not wait for the device, and also shares whether losses are finite.
 void FiniteCheck::share_device_check() {
-  const at::Tensor own = device_norms_.all.to(parts_.parameters.device());
-  const at::Tensor mine = at::stack({own, metrics_.defined() ? metrics_ : at::zeros_like(own)});
-  at::Tensor all = at::empty({2 * parts_.ranks.all_on_device().size()}, mine.options());
-  parts_.ranks.all_on_device().all_gather(all, mine, "norm of the gradients")->wait();
-  const at::Tensor of_ranks = all.view({-1, 2});
-  device_norms_.all = at::linalg_vector_norm(of_ranks.select(1, 0), 2);
-  metrics_ = of_ranks.select(1, 1).sum();
+  const at::Device device = parts_.parameters.device();
+  if (!device_norms_.squares.defined()) {
+    gather_norms(parts_.ranks.all_on_device(), device, device_norms_.all, metrics_);
+    return;
+  }
+  const at::Tensor bad_losses = metrics_.defined()
+                                    ? at::isfinite(metrics_).logical_not().to(at::kLong).view({1})
+                                    : at::zeros({1}, at::TensorOptions().dtype(at::kLong));
+  at::Tensor sums = at::cat({device_norms_.squares.to(device), bad_losses.to(device)});
+  parts_.ranks.all_on_device().all_reduce(sums, "norm of the gradients")->wait();
+  device_norms_ = norms_of(sums.narrow(0, 0, kExactWords).contiguous(), device_norms_.by_entry);
+  metrics_ = at::zeros({}, sums.options().dtype(at::kDouble))
+                 .masked_fill(sums[kExactWords].gt(0), std::numeric_limits<double>::quiet_NaN());
 }
 
 // If gradients overflow under a loss scale, the update is skipped under any policy, and the scale

@@ -14,7 +14,7 @@
 #include "host/embedding/table_set.hpp"
 #include "host/metrics/metric_book.hpp"
 #include "host/model/sharded_parameters.hpp"
-#include "host/optim/clip.hpp"
+#include "host/optim/gradient_norm.hpp"
 #include "host/optim/loss_scale.hpp"
 #include "host/recipe/recipe.hpp"
 #include "host/train/freed_gradients.hpp"

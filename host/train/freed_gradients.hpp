@@ -6,7 +6,8 @@
 // Threads: the train thread.
 #pragma once
 
-#include "host/optim/clip.hpp"
+#include "host/optim/gradient_norm.hpp"
+#include "host/tensor/exact_sum.hpp"
 #include "host/tensor/flat_group.hpp"
 #include "host/train/non_finite_origin.hpp"
 
@@ -20,7 +21,7 @@ namespace tenon {
 
 class FreedGradients {
  public:
-  explicit FreedGradients(const std::vector<FlatGroup>& groups) : groups_(groups) {}
+  explicit FreedGradients(const std::vector<FlatGroup>& groups);
 
   void begin_step();
   // Notes the final gradients of a group. On the CPU, returns false if a gradient of the step is
@@ -36,9 +37,15 @@ class FreedGradients {
   NonFiniteOrigin origin() const;
 
  private:
+  void add_on_device(size_t group);
+
   const std::vector<FlatGroup>& groups_;
-  std::vector<double> norms_;             // by group, on the CPU
-  std::vector<at::Tensor> device_norms_;  // by group, on a device; undefined without a gradient
+  bool may_overflow_;  // fp64 gradients exist, so a sum of squares may be infinite without them
+  // On the CPU: the sums of squares, and those with SquareScale::kSmall if may_overflow_.
+  ExactSum squares_;
+  ExactSum small_squares_;
+  at::Tensor device_squares_;            // on a device: as GradientNorms::squares
+  std::vector<at::Tensor> entry_norms_;  // by group, on a device; undefined without a gradient
   at::Tensor found_inf_;
   std::string first_;  // the first non-finite gradient
 };

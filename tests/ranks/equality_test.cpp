@@ -162,6 +162,33 @@ TEST_CASE("one rank is many ranks in fp32, to its rounding", "[ranks][multi-rank
   }
 }
 
+TEST_CASE("the same ranks have the same norm, bit for bit, however parameters are sharded",
+          "[ranks][multi-rank]") {
+  // Two ranks: a sum of two numbers is the same in either order, so gradients are equal.
+  const nlohmann::json recipe = merged(
+      recipe_of("tied"),
+      R"({"data": {"batch_size": 4}, "train": {"precision": "fp32", "clip_grad_norm": 0.3}})");
+  const FinishedRun whole =
+      finished_run(merged(recipe, R"({"parallel": {"shard": 1, "replicate": -1}})"), 2);
+  REQUIRE(whole.metrics.front().contains("grad_norm"));
+  for (const char* const parallel : {R"({"stage": 1})",
+                                     R"({"stage": 2})",
+                                     R"({"stage": 3})",
+                                     R"({"stage": 3, "offload": true})",
+                                     R"({"shard": 1, "replicate": -1, "offload": true})"}) {
+    INFO(parallel);
+    const FinishedRun run =
+        finished_run(merged(recipe, R"({"parallel": )" + std::string(parallel) + "}"), 2);
+    REQUIRE(run.metrics.size() == whole.metrics.size());
+    for (size_t i = 0; i < run.metrics.size(); ++i) {
+      INFO("record " << i);
+      REQUIRE(run.metrics[i].value("loss", 0.0) == whole.metrics[i].value("loss", 0.0));
+      REQUIRE(run.metrics[i].value("grad_norm", 0.0) == whole.metrics[i].value("grad_norm", 0.0));
+    }
+    CHECK(run.parameters == whole.parameters);
+  }
+}
+
 // A bf16 number has 8 bits; what is rounded anew in each step adds up to less than one of them.
 constexpr double kRoundingOfBf16 = 1.0 / 256;
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Implements gpu.hpp with CUDA, as a module; the only file of the host that includes CUDA headers.
+// Implements gpu.hpp with CUDA, as a module. Apart from NCCL's backend and the kernels beside this
+// file, it is the only file of the host that includes CUDA headers.
 // The module loads libtorch's operators, allocator and random numbers for GPUs. It adds the parts
 // that libtorch leaves to its users: streams, asynchronous copies and memory metrics.
 // Invariant: a tensor that is copied on the copy stream and used on the compute stream is recorded
@@ -9,6 +10,10 @@
 // Source: CUDA C++ Programming Guide, "Asynchronous Concurrent Execution".
 
 #include "host/device/gpu.hpp"
+
+#ifdef TENON_HAS_KERNELS
+#include "host/device/cuda/square_sums.hpp"
+#endif
 
 #include <ATen/Context.h>
 #include <ATen/ops/zeros.h>
@@ -188,6 +193,44 @@ std::unique_ptr<Gpu> open(int index) {
   return gpu;
 }
 
+#ifdef TENON_HAS_KERNELS
+
+SquareDtype square_dtype(at::ScalarType dtype) {
+  switch (dtype) {
+    case at::kFloat:
+      return SquareDtype::kFloat;
+    case at::kDouble:
+      return SquareDtype::kDouble;
+    case at::kHalf:
+      return SquareDtype::kHalf;
+    case at::kBFloat16:
+      return SquareDtype::kBFloat16;
+    default:
+      throw std::runtime_error("squares of the dtype " + std::string(c10::toString(dtype)));
+  }
+}
+
+void add_squares(at::Tensor& words, const at::Tensor& flat, int64_t chunk) {
+  const cuda::CUDAGuard guard(words.device());
+  C10_CUDA_CHECK(launch_square_sums(flat.const_data_ptr(),
+                                    square_dtype(flat.scalar_type()),
+                                    flat.numel(),
+                                    chunk,
+                                    words.mutable_data_ptr<int64_t>(),
+                                    cuda::getCurrentCUDAStream()));
+}
+
+at::Tensor exact_root(const at::Tensor& words) {
+  const cuda::CUDAGuard guard(words.device());
+  at::Tensor root = at::zeros({}, words.options().dtype(at::kDouble));
+  C10_CUDA_CHECK(launch_exact_root(words.const_data_ptr<int64_t>(),
+                                   root.mutable_data_ptr<double>(),
+                                   cuda::getCurrentCUDAStream()));
+  return root;
+}
+
+#endif
+
 }  // namespace
 
 extern "C" __attribute__((visibility("default"))) const GpuModule tenon_gpu_module = {
@@ -196,6 +239,13 @@ extern "C" __attribute__((visibility("default"))) const GpuModule tenon_gpu_modu
 #ifdef TENON_HAS_NCCL
     &make_nccl_backend,
 #else
+    nullptr,
+#endif
+#ifdef TENON_HAS_KERNELS
+    &add_squares,
+    &exact_root,
+#else
+    nullptr,
     nullptr,
 #endif
 };

@@ -7,13 +7,16 @@
 
 #include "host/device/compute_device.hpp"
 #include "host/device/device.hpp"
+#include "host/device/exact_squares.hpp"
 #include "host/device/gpu_driver.hpp"
 #include "host/device/host_memory.hpp"
 #include "host/device/random_state.hpp"
 
 #include <ATen/ATen.h>
 
+#include <cmath>
 #include <filesystem>
+#include <limits>
 #include <string>
 
 #include "tests/support/catch.hpp"
@@ -121,6 +124,39 @@ TEST_CASE("the same seed gives the same random numbers on a GPU", "[device][gpu]
   const at::Tensor first = draw(7);
   CHECK(at::equal(draw(7), first));
   CHECK_FALSE(at::equal(draw(8), first));
+}
+
+TEST_CASE("exact sums of squares have the bits of the CPU", "[device][gpu]") {
+  Gpu* const gpu = first_gpu().device.gpu.get();
+  if (gpu == nullptr) {
+    TENON_SKIP(first_gpu().missing);
+  }
+  if (!has_exact_squares(gpu->device())) {
+    TENON_SKIP("this build's CUDA module has no kernels");
+  }
+  for (const at::ScalarType dtype : {at::kFloat, at::kDouble, at::kBFloat16, at::kHalf}) {
+    at::Tensor here = exact_zero(at::kCPU);
+    at::Tensor there = exact_zero(gpu->device());
+    for (const int64_t n : {0, 1, 17, 1000, 4097, 1'000'003}) {
+      for (const int64_t chunk : {16, 32, 1024}) {
+        INFO(c10::toString(dtype) << ", " << n << ", " << chunk);
+        const at::Tensor flat = (at::randn({n}, at::kDouble) * 7).to(dtype);
+        add_exact_squares(here, flat, chunk);
+        add_exact_squares(there, flat.to(gpu->device()), chunk);
+        const at::Tensor root = exact_root(there);
+        REQUIRE(root.device() == gpu->device());
+        REQUIRE(root.item<double>() == exact_root(here).item<double>());
+      }
+    }
+  }
+  for (const double value :
+       {std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN()}) {
+    at::Tensor words = exact_zero(gpu->device());
+    at::Tensor flat = at::ones({5000});
+    flat[4321] = value;
+    add_exact_squares(words, flat.to(gpu->device()), 64);
+    CHECK_FALSE(std::isfinite(exact_root(words).item<double>()));
+  }
 }
 
 }  // namespace tenon

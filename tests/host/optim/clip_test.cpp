@@ -4,18 +4,14 @@
 // PyTorch itself.
 #include "host/optim/clip.hpp"
 
-#include <ATen/Functions.h>
+#include "host/optim/gradient_norm.hpp"
 
-#include <cmath>
-#include <limits>
+#include <ATen/Functions.h>
 
 #include "tests/support/catch.hpp"
 
 namespace tenon {
 namespace {
-
-constexpr double kInf = std::numeric_limits<double>::infinity();
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 std::vector<FlatGroup> two_groups() {
   std::vector<FlatGroup> groups;
@@ -29,33 +25,6 @@ std::vector<FlatGroup> two_groups() {
 }
 
 }  // namespace
-
-TEST_CASE("the norm is that of all gradients together", "[optim]") {
-  auto groups = two_groups();
-  CHECK(grad_norm(groups) == Approx(13).epsilon(1e-12));
-  std::vector<FlatGroup> none;
-  CHECK(grad_norm(none) == 0);
-  const GradientNorms norms = device_grad_norms(groups);
-  CHECK(norms.all.item<double>() == Approx(13).epsilon(1e-12));
-  CHECK(at::allclose(norms.by_entry, at::tensor({5.0, 12.0}, at::kDouble)));
-  CHECK(device_grad_norms(none).all.item<double>() == 0);
-}
-
-TEST_CASE("the norm is finite if and only if all gradients are", "[optim]") {
-  auto groups = two_groups();
-  groups[1].grad_view(0).fill_(std::numeric_limits<float>::max());
-  CHECK(grad_norm(groups) == Approx(std::numeric_limits<float>::max()));  // its square is not fp32
-  groups[0].grad_view(0).fill_(1e300);
-  CHECK(grad_norm(groups) == Approx(std::sqrt(2.0) * 1e300));  // its square is not fp64
-  for (const double value : {kInf, -kInf, kNan}) {
-    for (size_t g = 0; g < 2; ++g) {
-      auto spoilt = two_groups();
-      spoilt[g].grad_view(0)[0].fill_(value);
-      CHECK_FALSE(std::isfinite(grad_norm(spoilt)));
-      CHECK_FALSE(std::isfinite(device_grad_norms(spoilt).all.item<double>()));
-    }
-  }
-}
 
 TEST_CASE("clipping by norm scales down what is too long, and leaves the rest", "[optim]") {
   auto groups = two_groups();

@@ -3,6 +3,9 @@
 
 #include <ATen/Functions.h>
 
+#include <algorithm>
+#include <numeric>
+
 #include "tests/support/catch.hpp"
 
 namespace tenon {
@@ -149,6 +152,43 @@ TEST_CASE("slices start on 64-byte boundaries and cover each parameter once", "[
     CHECK(in_ranges[0] == 32);
     CHECK(in_ranges[1] == flat_ends({10, 1, 50}, at::kFloat, at::kFloat, num_slices).back() - 32);
   }
+}
+
+TEST_CASE("the chunk depends on the parameters alone, and slices start at its multiples",
+          "[tensor]") {
+  const auto chunk_of = [](const std::vector<int64_t>& numels, int64_t block = 1) {
+    return flat_chunk(numels, at::kFloat, at::kFloat, block);
+  };
+  CHECK(chunk_of({2047}) == 32);  // 2048 with its gap
+  CHECK(chunk_of({2000}) == 16);
+  CHECK(chunk_of({1000, 1000, 90}) == 32);
+  CHECK(chunk_of({65'536}) == 1024);
+  CHECK(chunk_of({1 << 24}) == 1024);
+  for (const int64_t numel : {1, 100, 3000, 10'000, 100'000}) {
+    for (const int64_t block : {1, 48, 256}) {
+      const std::vector<int64_t> numels = {numel, 7, numel};
+      const int64_t chunk = chunk_of(numels, block);
+      const auto alone = flat_ends(numels, at::kFloat, at::kFloat, 1, block);
+      CHECK((chunk == 16 || chunk * 64 <= alone.back()));
+      CHECK((chunk == 1024 || chunk * 128 > alone.back()));
+      for (const int64_t num_slices : {2, 3, 5, 7}) {
+        const auto ends = flat_ends(numels, at::kFloat, at::kFloat, num_slices, block);
+        CHECK(std::equal(ends.begin(), ends.end() - 1, alone.begin()));
+        CHECK(ends.back() >= alone.back());
+        CHECK(ends.back() % (num_slices * chunk) == 0);
+        CHECK(ends.back() % (num_slices * block) == 0);
+        CHECK(ends.back() - alone.back() < num_slices * std::lcm(std::lcm(block, 16), chunk));
+      }
+    }
+  }
+  const FlatGroup group("block",
+                        at::kFloat,
+                        at::kCPU,
+                        {{.id = 0, .shape = {50, 50}}},
+                        std::nullopt,
+                        {.num_slices = 3});
+  CHECK(group.chunk() == 32);
+  CHECK(group.slice_numel() == 864);  // 2512, rounded up to a multiple of 96, over 3
 }
 
 TEST_CASE("a whole that is not kept has memory only while it is needed, under views that stay",

@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "tests/support/catch.hpp"
+#include "tests/support/plain_squares.hpp"
 
 namespace tenon {
 namespace {
@@ -16,15 +17,31 @@ at::Tensor waves(int64_t n, at::ScalarType dtype) {
   return at::sin(at::arange(n, at::kDouble)).to(dtype);
 }
 
+double squares_of(const at::Tensor& flat, int64_t chunk) {
+  ExactSum sum;
+  add_squares(sum, flat, chunk);
+  return sum.value();
+}
+
+double plain_squares(const at::Tensor& wide, int64_t chunk) {
+  ExactSum sum;
+  add_plain_squares(sum, wide, chunk);
+  return sum.value();
+}
+
 }  // namespace
 
-TEST_CASE("a sum of squares is that of fp64, for each length and dtype", "[tensor]") {
+TEST_CASE("squares of a chunk are added in lanes, for each length, chunk and dtype", "[tensor]") {
   for (const at::ScalarType dtype : {at::kDouble, at::kFloat, at::kBFloat16, at::kHalf}) {
-    for (const int64_t n : {0, 1, 31, 32, 33, 100, 32768, 32769, 300001}) {
+    for (const int64_t n : {0, 1, 15, 16, 17, 100, 1024, 1030, 65'537, 300'001}) {
       const at::Tensor flat = waves(n, dtype);
-      INFO(c10::toString(dtype) << ", " << n);
-      CHECK(square_sum(flat) ==
-            Approx(flat.to(at::kDouble).square().sum().item<double>()).epsilon(1e-13));
+      const at::Tensor wide = flat.to(at::kDouble);
+      for (const int64_t chunk : {16, 48, 64, 1024}) {
+        INFO(c10::toString(dtype) << ", " << n << ", " << chunk);
+        const double sum = squares_of(flat, chunk);
+        REQUIRE(sum == plain_squares(wide, chunk));
+        REQUIRE(sum == Approx(wide.square().sum().item<double>()).epsilon(1e-13));
+      }
     }
   }
 }
@@ -33,12 +50,27 @@ TEST_CASE("a sum of squares has the same bits with any number of threads", "[ten
   const at::Tensor flat = waves(1'000'003, at::kFloat);
   const int threads = at::get_num_threads();
   at::set_num_threads(1);
-  const double alone = square_sum(flat);
+  const double alone = squares_of(flat, 256);
   for (const int n : {2, 3, 7}) {
     at::set_num_threads(n);
-    CHECK(square_sum(flat) == alone);
+    CHECK(squares_of(flat, 256) == alone);
   }
   at::set_num_threads(threads);
+}
+
+TEST_CASE("a sum of squares has the same bits for any cut between chunks", "[tensor]") {
+  for (const at::ScalarType dtype : {at::kDouble, at::kFloat, at::kBFloat16}) {
+    const at::Tensor flat = waves(200'005, dtype);
+    const double whole = squares_of(flat, 64);
+    for (const int64_t cut : {64, 6400, 128'000, 200'000}) {
+      ExactSum sum;
+      add_squares(sum, flat.narrow(0, cut, flat.numel() - cut), 64);
+      add_squares(sum, flat.narrow(0, 0, cut), 64);
+      CHECK(sum.value() == whole);
+    }
+    const at::Tensor padded = at::cat({flat, at::zeros({123}, dtype)});
+    CHECK(squares_of(padded, 64) == whole);
+  }
 }
 
 TEST_CASE("one non-finite value is seen wherever it lies", "[tensor]") {
@@ -48,15 +80,16 @@ TEST_CASE("one non-finite value is seen wherever it lies", "[tensor]") {
                                std::numeric_limits<double>::quiet_NaN()}) {
       at::Tensor flat = waves(100'000, at::kFloat);
       flat[at].fill_(value);
-      CHECK_FALSE(std::isfinite(flat_norm(flat)));
+      CHECK_FALSE(std::isfinite(squares_of(flat, 1024)));
     }
   }
 }
 
-TEST_CASE("finite values have a finite norm, however large", "[tensor]") {
-  CHECK(flat_norm(at::full({4}, 1e300, at::kDouble)) == Approx(2e300));
-  CHECK(flat_norm(at::full({4}, 3e38, at::kFloat)) == Approx(6e38));
-  CHECK(flat_norm(at::zeros({0}, at::kDouble)) == 0);
+TEST_CASE("squares of finite fp32 values have a finite sum, however large", "[tensor]") {
+  CHECK(squares_of(at::full({4}, 3e38, at::kFloat), 16) == Approx(36e76));
+  CHECK(squares_of(at::full({4}, 1e300, at::kDouble), 16) ==
+        std::numeric_limits<double>::infinity());
+  CHECK(squares_of(at::zeros({0}, at::kDouble), 16) == 0);
 }
 
 TEST_CASE("scaling rounds as a product of the dtype does", "[tensor]") {

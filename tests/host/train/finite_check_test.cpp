@@ -2,9 +2,12 @@
 #include "host/train/finite_check.hpp"
 
 #include <cmath>
+#include <cstdint>
 #include <limits>
+#include <vector>
 
 #include "tests/host/train/loop_rig.hpp"
+#include "tests/support/thread_ranks.hpp"
 
 namespace tenon {
 namespace {
@@ -26,6 +29,17 @@ struct Checked {
                .ranks = parts.ranks,
                .loss_scale = scale,
                .is_on_cpu = is_on_cpu},
+              policy) {}
+  // One of several ranks with gradients of their own.
+  Checked(NonFiniteRecipe policy, bool is_on_cpu, Collective& collective, Group& norms)
+      : parts(run.parts()),
+        check({.state = state,
+               .parameters = parts.parameters,
+               .flow = parts.flow,
+               .collective = collective,
+               .norms = &norms,
+               .is_on_cpu = is_on_cpu,
+               .are_gradients_rewritten = true},
               policy) {}
 
   // One step with this gradient and loss.
@@ -132,6 +146,39 @@ TEST_CASE("an overflow under a loss scale is exempt, and lowers the scale", "[tr
   on.step(1, kNan);  // with losses that are non-finite already it is no overflow
   on.check.sync();
   CHECK(on.check.guard().count().steps == 1);
+}
+
+TEST_CASE("ranks add up their squares, and skip a step together", "[train]") {
+  for (const bool is_on_cpu : {true, false}) {
+    INFO((is_on_cpu ? "on the CPU" : "as on a device"));
+    constexpr uint32_t kRanks = 3;
+    std::vector<std::vector<double>> norms(kRanks);
+    std::vector<std::vector<bool>> are_skipped(kRanks);
+    run_ranks(kRanks, [&](ThreadCollective& control, ThreadGroup& group) {
+      const uint32_t rank = control.rank();
+      Checked on(kSkip, is_on_cpu, control, group);
+      const auto step = [&](double gradient, double loss = 1) {
+        on.step(gradient, loss);
+        norms[rank].push_back(on.check.norm().item<double>());
+        are_skipped[rank].push_back(on.check.is_skipped() || on.check.is_found_on_device());
+      };
+      step(std::vector<double>{2, 3, 6}[rank]);
+      step(rank == 1 ? kInf : 1);
+      step(1, rank == 2 && !is_on_cpu ? kNan : 1);  // the CPU shares losses elsewhere
+      step(rank == 0 ? 3e200 : 4e200);
+    });
+    for (uint32_t rank = 0; rank < kRanks; ++rank) {
+      CHECK(norms[rank][0] == 7);
+      CHECK_FALSE(std::isfinite(norms[rank][1]));
+      CHECK(norms[rank][2] == std::sqrt(3.0));
+      CHECK(are_skipped[rank] == std::vector<bool>{false, true, !is_on_cpu, !is_on_cpu});
+    }
+    if (is_on_cpu) {  // each square exceeds fp64
+      CHECK(norms[0][3] == Approx(std::sqrt(41.0) * 1e200).epsilon(1e-15));
+      CHECK(norms[1][3] == norms[0][3]);
+      CHECK(norms[2][3] == norms[0][3]);
+    }
+  }
 }
 
 }  // namespace tenon

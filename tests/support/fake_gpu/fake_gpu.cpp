@@ -105,6 +105,6 @@ std::unique_ptr<Gpu> open(int /*index*/) {
 }  // namespace
 
 extern "C" __attribute__((visibility("default")))
-const GpuModule tenon_gpu_module = {FAKE_GPU_BUILD, &open, nullptr};
+const GpuModule tenon_gpu_module = {FAKE_GPU_BUILD, &open, nullptr, nullptr, nullptr};
 
 }  // namespace tenon

@@ -183,12 +183,12 @@ TEST_CASE("a block that stays after its forward is gathered once", "[model]") {
   const auto gathered = [&] {
     return plan_rank(subject, {.shard = 2}, kMachine).traffic.all_gather.sent;
   };
-  // Slices of two: 128, 5024 and 64 elements in all.
-  CHECK(gathered() == (2 * 128 + 2 * 5024 + 64) * 4 / 2);
+  // Slices of two: 128, 5120 and 64 elements in all. Slices of block 1 are of whole chunks of 64.
+  CHECK(gathered() == (2 * 128 + 2 * 5120 + 64) * 4 / 2);
   subject.reshard_after_forward = true;
-  CHECK(gathered() == 2 * (128 + 5024 + 64) * 4 / 2);
+  CHECK(gathered() == 2 * (128 + 5120 + 64) * 4 / 2);
   subject.reshard_after_forward = false;
-  CHECK(gathered() == (128 + 5024 + 64) * 4 / 2);
+  CHECK(gathered() == (128 + 5120 + 64) * 4 / 2);
 }
 
 TEST_CASE("what ranks keep adds up to the whole", "[model]") {
@@ -222,8 +222,8 @@ TEST_CASE("averages are sharded as the optimizer's state, in at least fp32", "[m
   }
   for (const int stage : {1, 3}) {
     const PlanMemory memory = plan_rank(subject, {.shard = 2, .stage = stage}, kMachine).memory;
-    CHECK(memory.averages == (128 + 5056 + 64) / 2 * 4);
-    CHECK(memory.optimizer == (128 + 5056 + 64) / 2 * 8);
+    CHECK(memory.averages == (128 + 5120 + 64) / 2 * 4);
+    CHECK(memory.optimizer == (128 + 5120 + 64) / 2 * 8);
   }
   subject.groups[1].is_trainable = false;
   CHECK(plan_rank(subject, {.shard = 2}, kMachine).memory.averages == (128 + 64) / 2 * 4);
@@ -250,7 +250,7 @@ TEST_CASE("the fullest moment is the one worked out by hand", "[model]") {
   // sum and what is received for it.
   const RankPlan shared = plan_rank(small_chain(), {.shard = 2}, kMachine);
   CHECK(shared.memory.activations == (1000 + 2000) + 3000 + 2000 + 1000 + 20'000);
-  CHECK(shared.memory.gathered == (128 + 5024) * 4 + 5024 * 4 + 64 * 4 * 5 / 2);
+  CHECK(shared.memory.gathered == (128 + 5120) * 4 + 5120 * 4 + 64 * 4 * 5 / 2);
 }
 
 TEST_CASE("a unit is gathered and recomputed as one, worked out by hand", "[model]") {
@@ -295,12 +295,12 @@ TEST_CASE("the time of a step is that of its slowest parts, worked out by hand",
   CHECK(is(again.time.recompute, 0.007));
   CHECK(is(again.time.step, 0.028));
 
-  // Two ranks of one node at 1e9 bytes a second: gathers of 256, 10048 and 128 bytes a rank.
+  // Two ranks of one node at 1e9 bytes a second: gathers of 256, 10240 and 128 bytes a rank.
   const double hop = 1e-6;
   const double ends = (256e-9 + hop) + (256e-9 + hop);  // the first gather and the last reduction
   const RankPlan two = plan_rank(small_chain(), {.shard = 2}, kMachine);
   CHECK(
-      is(two.time.communication, (5 * hop) + 3 * hop + (2 * 256 + 2 * 10048 + 128 + 10432) * 1e-9));
+      is(two.time.communication, (5 * hop) + 3 * hop + (2 * 256 + 2 * 10240 + 128 + 10624) * 1e-9));
   CHECK(is(two.time.exposed, ends));
   CHECK(is(two.time.step, 0.021 + ends));
 }
@@ -318,7 +318,7 @@ TEST_CASE("a block that every rank keeps whole is reduced over all of them", "[m
   subject.groups =
       lay_out_groups(subject.graph, {.is_unsharded = [](uint32_t p) { return p == 0; }});
   const RankPlan plan = plan_rank(subject, {.replicate = 2, .shard = 2}, kMachine);
-  const int64_t slices = (5024 + 64) * 4 / 2;
+  const int64_t slices = (5120 + 64) * 4 / 2;
   CHECK(plan.traffic.all_reduce.sent == 2 * 3 * (112 * 4) / 4 + slices);
 }
 
@@ -359,7 +359,7 @@ TEST_CASE("offload moves what is kept to the host, on devices that have one", "[
   CHECK(plan.memory.parameters == 0);
   CHECK(plan.memory.gradients == 0);
   CHECK(plan.memory.optimizer == 0);
-  CHECK(plan.memory.host == (128 + 5024 + 64) * 16 / 2);
+  CHECK(plan.memory.host == (128 + 5120 + 64) * 16 / 2);
 }
 
 }  // namespace tenon
