@@ -251,6 +251,9 @@ json to_json(const CheckpointMetadata& metadata) {
     result["processor"] = metadata.processor;
     result["kernels"] = metadata.kernels;
   }
+  if (metadata.norm_version != 0) {
+    result["norm_version"] = metadata.norm_version;
+  }
   if (!metadata.checkpoint.empty()) {
     result["checkpoint"] = metadata.checkpoint;
   }
@@ -280,6 +283,9 @@ CheckpointMetadata metadata_of(const json& value) {
     kernels->get_to(metadata.kernels);
   }
   metadata.compute_threads = integer_of(value.at("compute_threads"));
+  if (const auto version = value.find("norm_version"); version != value.end()) {
+    metadata.norm_version = integer_of(*version);
+  }
   value.at("precision").get_to(metadata.precision);
   value.at("device").get_to(metadata.device);
   metadata.step = unsigned_of(value.at("step"));

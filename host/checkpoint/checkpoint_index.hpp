@@ -25,6 +25,10 @@ namespace tenon {
 // An index without boxes has version 1, which earlier releases read too.
 inline constexpr int64_t kCheckpointVersion = 2;
 
+// How gradient norms are summed. 0: in an order that depends on the ranks, as in checkpoints
+// without the number. 1: over chunks (docs/decisions/0080-norm-of-gradients.md).
+inline constexpr int64_t kNormVersion = 1;
+
 struct StoredNumber {
   std::variant<int64_t, double> value;
   uint32_t scope = 0;
@@ -59,6 +63,7 @@ struct CheckpointMetadata {
   std::string processor;  // its model; "" in checkpoints of earlier releases
   std::map<std::string, std::string> kernels;  // chosen for the host's operators, by question
   int64_t compute_threads = 0;
+  int64_t norm_version = 0;  // as kNormVersion
   std::string precision;
   std::string device;
   uint64_t step = 0;

@@ -187,4 +187,31 @@ TEST_CASE("if each checkpoint has wrong content, the run ends with the first rea
   CHECK_THAT(result.err, contains_text("resume from another checkpoint"));
 }
 
+TEST_CASE("a run that clips says that an earlier release summed norms in another order",
+          "[faults]") {
+  const ScratchFolder folder;
+  const fs::path recipe = folder.write("recipe.json", small_recipe(R"({
+      "train": {"steps": 6, "clip_grad_norm": 0.1},
+      "checkpoint": {"every_steps": 2, "keep_last": 0, "retries": 0}})"));
+  const fs::path stopped = folder.path() / "stopped";
+  REQUIRE(run_host(recipe, stopped, 1, {"--set", "train.exit_at_step=4"}).exit_code == 75);
+  const auto resumed = [&](const std::string& name,
+                           int64_t norm_version,
+                           const std::vector<std::string>& arguments) {
+    const fs::path run = folder.path() / name;
+    fs::copy(stopped, run, fs::copy_options::recursive);
+    craft_index(run / "checkpoints" / check_checkpoints(run).name,
+                [&](CheckpointIndex& index) { index.metadata.norm_version = norm_version; });
+    const SubprocessResult result = run_host(recipe, run, 1, arguments);
+    INFO(result.out << result.err);
+    REQUIRE(result.exit_code == 0);
+    CHECK(summary_of(run)["resumed"]["step"] == 4);
+    return result.err;
+  };
+  const std::string word = "summed gradient norms in another order";
+  CHECK_THAT(resumed("old", 0, {}), contains_text(word));
+  CHECK_THAT(resumed("new", kNormVersion, {}), !contains_text(word));
+  CHECK_THAT(resumed("unclipped", 0, {"--set", "train.clip_grad_norm=null"}), !contains_text(word));
+}
+
 }  // namespace tenon

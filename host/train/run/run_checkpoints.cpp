@@ -65,6 +65,20 @@ bool compares_evaluations(const Recipe& recipe) {
               "the run folder " + path + " was changed just now; start the run again");
 }
 
+void warn_of_other_results(const CheckpointMetadata& then, const CheckpointMetadata& now) {
+  const auto differs = [](const char* what, const std::string& was, const std::string& is) {
+    if (was != is) {
+      log_warning(std::string(what) + " was " + was + ", and is " + is +
+                  ": the run resumes, but results may differ in their last bits");
+    }
+  };
+  differs("libtorch", then.torch, now.torch);
+  differs("the machine", then.machine, now.machine);
+  if (!then.processor.empty()) {
+    differs("the processor", then.processor, now.processor);
+  }
+}
+
 }  // namespace
 
 RunCheckpoints::RunCheckpoints(const RunContext& context, std::optional<RunLock>& lock)
@@ -349,16 +363,13 @@ void RunCheckpoints::check_changes(const CheckpointReader& reader) {
       log_warning(change.what);
     }
   }
-  const auto differs = [](const char* what, const std::string& was, const std::string& is) {
-    if (was != is) {
-      log_warning(std::string(what) + " was " + was + ", and is " + is +
-                  ": the run resumes, but results may differ in their last bits");
-    }
-  };
-  differs("libtorch", then.torch, now.torch);
-  differs("the machine", then.machine, now.machine);
-  if (!then.processor.empty()) {
-    differs("the processor", then.processor, now.processor);
+  warn_of_other_results(then, now);
+  if (recipe_.train.clip_grad_norm.has_value() && then.norm_version != now.norm_version &&
+      !request_.is_eval_only) {
+    log_warning(
+        "another release saved " + reader.address() +
+        ", which summed gradient norms in another order: the run resumes, but steps that clip may "
+        "differ in their last bits from those of that release");
   }
 }
 
@@ -423,6 +434,7 @@ const CheckpointMetadata& RunCheckpoints::metadata() {
   metadata.machine = cpu_features();
   metadata.processor = cpu_model();
   metadata.compute_threads = recipe_.compute_threads;
+  metadata.norm_version = kNormVersion;
   metadata.precision = recipe_.train.precision;
   metadata.device = context_.platform.device_type();
   metadata.sources = sources_;

@@ -109,8 +109,8 @@ class SavedSplit {
         tree.put_part(
             "w", group.data_view(1), {part.piece, group.is_sliced(1)}, StateTree::Copy::kNo);
       }
-      const WriterPlace place{.rank = rank, .world_size = split.num_ranks()};
-      shares.push_back(share_of(share_text(write_share(tree, place, *storage_, "a", false))));
+      const RankRole role(Mesh({}, split.num_ranks(), rank));
+      shares.push_back(share_of(share_text(write_share(tree, role, *storage_, "a", false))));
     }
     CheckpointMetadata metadata;
     metadata.checkpoint = "a";
@@ -177,7 +177,7 @@ TEST_CASE("ranges that are far apart, and many bytes, are read in several reads"
   storage->open("a", true);
   StateTree tree;
   tree.put_tensor("w", whole, StateTree::Copy::kNo);
-  const RankShare share = write_share(tree, {}, *storage, "a", false);
+  const RankShare share = write_share(tree, RankRole(), *storage, "a", false);
   for (const auto& [name, content] : index_files(merged({}, {share}), "{}\n")) {
     write_file(name, content, *storage, "a");
   }

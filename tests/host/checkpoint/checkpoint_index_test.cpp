@@ -148,6 +148,15 @@ TEST_CASE("an index that was written is read", "[checkpoint]") {
   CHECK(refusal_of_index(index_of_one_tensor().dump()) == "no error");
 }
 
+TEST_CASE("an index has the version of gradient norms, and 0 if an earlier release wrote it",
+          "[checkpoint]") {
+  CheckpointIndex index = index_of(index_of_one_tensor().dump(), "ckpt");
+  CHECK(index.metadata.norm_version == 0);
+  CHECK_FALSE(json::parse(index_text(index))["facts"].contains("norm_version"));
+  index.metadata.norm_version = kNormVersion;
+  CHECK(index_of(index_text(index), "ckpt").metadata.norm_version == kNormVersion);
+}
+
 TEST_CASE("sizes of an index that wrap are refused", "[checkpoint]") {
   const json piece = index_of_one_tensor().at(json::json_pointer(kPiece));
   const auto with_piece = [&](const json& shape, const json& changes) {
