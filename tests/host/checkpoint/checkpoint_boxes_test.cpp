@@ -259,7 +259,7 @@ TEST_CASE("boxes that do not cover a tensor make no checkpoint", "[checkpoint]")
     StateTree tree;
     const FlatGroup group = split.group(rank);
     tree.put_part("w", group.data_view(1), {group.part(1).piece, true}, StateTree::Copy::kNo);
-    shares.push_back(write_share(tree, {.rank = rank, .world_size = 2}, storage, "a", false));
+    shares.push_back(write_share(tree, RankRole(Mesh({}, 2, rank)), storage, "a", false));
   }
   const auto refused = [](const std::vector<RankShare>& some) {
     try {

@@ -31,13 +31,12 @@ struct Checked {
                .is_on_cpu = is_on_cpu},
               policy) {}
   // One of several ranks with gradients of their own.
-  Checked(NonFiniteRecipe policy, bool is_on_cpu, Collective& collective, Group& norms)
+  Checked(NonFiniteRecipe policy, bool is_on_cpu, RankGroups& ranks)
       : parts(run.parts()),
         check({.state = state,
                .parameters = parts.parameters,
                .flow = parts.flow,
-               .collective = collective,
-               .norms = &norms,
+               .ranks = ranks,
                .is_on_cpu = is_on_cpu,
                .are_gradients_rewritten = true},
               policy) {}
@@ -154,9 +153,9 @@ TEST_CASE("ranks add up their squares, and skip a step together", "[train]") {
     constexpr uint32_t kRanks = 3;
     std::vector<std::vector<double>> norms(kRanks);
     std::vector<std::vector<bool>> are_skipped(kRanks);
-    run_ranks(kRanks, [&](ThreadCollective& control, ThreadGroup& group) {
-      const uint32_t rank = control.rank();
-      Checked on(kSkip, is_on_cpu, control, group);
+    run_ranks(kRanks, [&](RankGroups& ranks) {
+      const uint32_t rank = ranks.role().rank();
+      Checked on(kSkip, is_on_cpu, ranks);
       const auto step = [&](double gradient, double loss = 1) {
         on.step(gradient, loss);
         norms[rank].push_back(on.check.norm().item<double>());
