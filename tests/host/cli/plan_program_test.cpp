@@ -66,9 +66,9 @@ TEST_CASE("the plan of an 8-billion-parameter model has the figures that theory 
         2.0 * 8192 * static_cast<double>(kFeedForward - 4096));
   CHECK(json["blocks"][3]["forward_flops"] == 2.0 * 8192 * static_cast<double>(kHead));
 
-  // All sizes are multiples of 1024 slices on 64 bytes but the norm beside the head, whose group is
-  // filled up: each slice by so much that it is a multiple of 32 elements, as bf16 needs them.
-  const auto up = [](int64_t n) { return (n + 32 * 1024 - 1) / (32 * 1024) * (32 * 1024); };
+  // Each of the 1024 slices is a multiple of a chunk of 1024 elements (decision 0080).
+  constexpr int64_t kUnit = int64_t{1024} * 1024;
+  const auto up = [](int64_t n) { return (n + kUnit - 1) / kUnit * kUnit; };
   const int64_t padded = up(kHead) + 32 * up(kLayer) + up(kHead + 4096);
   const nlohmann::json& memory = json["plan"]["memory"];
   CHECK(json["parameters"]["per_rank"] == padded / 1024);
