@@ -87,8 +87,8 @@ ModelTrial::ModelTrial(Subject& subject, const CheckedComponent& checked, at::Sc
       graph_(graph_of(subject, checked, proxy_, dtype)),
       store_(graph_, {dtype, at::kCPU, [](uint32_t) { return 0U; }}),
       frame_(proxy_.instance().host(), base_),
-      paths_(gradient_paths(store_)),
-      blocks_(proxy_, store_, base_, paths_.values) {
+      facts_(facts_of(store_)),
+      blocks_(proxy_, store_, base_, facts_.values_with_gradient()) {
   subject.note("materialize or fill_buffer of " + name_);
   const DefaultDtype of_run(dtype);
   store_.initialise(proxy_, frame_.exec(), subject.request().seed);
@@ -301,7 +301,7 @@ BlockTape ModelTrial::forward(uint32_t b,
       continue;
     }
     at::Tensor leaf = inputs[i].detach();
-    if (records && paths_.values[block.inputs[i]] && leaf.is_floating_point()) {
+    if (records && facts_.has_gradient(block.inputs[i]) && leaf.is_floating_point()) {
       leaf.requires_grad_(true);
     }
     tape.inputs.push_back(std::move(leaf));

@@ -78,8 +78,8 @@ class ModelTrial {
   // Returns a few blocks, in order: those that a check of each block uses.
   std::vector<uint32_t> some_blocks() const;
   // True if gradients flow through the block.
-  bool has_gradients(uint32_t b) const { return paths_.blocks[b]; }
-  bool needs_gradient(uint32_t v) const { return paths_.values[v]; }
+  bool has_gradients(uint32_t b) const { return facts_.has_backward(b); }
+  bool needs_gradient(uint32_t v) const { return facts_.has_gradient(v); }
   // Returns copies of the inputs of a block, of the batch that was found.
   std::vector<at::Tensor> inputs_of(uint32_t b) const;
 
@@ -120,7 +120,7 @@ class ModelTrial {
   ModelGraph graph_;
   ParameterStore store_;
   ExecFrame frame_;
-  GradientPaths paths_;
+  GraphFacts facts_;
   BlockRunner blocks_;
   std::vector<at::Tensor> given_;   // by value: fields of the batch; rows, once they are used
   std::vector<at::Tensor> values_;  // by value, of the batch that was found

@@ -104,7 +104,7 @@ void ModelRunner::run_tile(
   for (size_t i = 0; i < block.inputs.size(); ++i) {
     const uint32_t v = block.inputs[i];
     piece.inputs.push_back(
-        as_leaf(tile_of(graph_, v, kept_input(b, i), tile), records && paths_.values[v]));
+        as_leaf(tile_of(graph_, v, kept_input(b, i), tile), records && facts_.has_gradient(v)));
   }
   blocks_.forward(b, {.records = records, .is_recompute = again, .salt = salt}, piece);
   if (!piece.aux.empty() && block.model == 0) {

@@ -9,8 +9,10 @@
 
 #include <algorithm>
 #include <compare>
+#include <iterator>
 #include <map>
 #include <numeric>
+#include <utility>
 
 namespace tenon {
 namespace {
@@ -33,7 +35,7 @@ at::ScalarType resolved(const ModelParameter& parameter, at::ScalarType of_class
   return is_kept && is_narrow(of_class) ? at::kFloat : of_class;
 }
 
-// Returns the blocks that use each parameter, also under the names of tied parameters.
+// Returns the blocks that use each parameter, also under the names of tied parameters; each once.
 std::vector<std::vector<uint32_t>> users_of(const ModelGraph& graph) {
   std::vector<std::vector<uint32_t>> users(graph.parameters.size());
   for (uint32_t p = 0; p < graph.parameters.size(); ++p) {
@@ -43,6 +45,7 @@ std::vector<std::vector<uint32_t>> users_of(const ModelGraph& graph) {
   }
   for (auto& of : users) {
     std::ranges::sort(of);
+    of.erase(std::ranges::unique(of).begin(), of.end());
   }
   return users;
 }
@@ -111,6 +114,7 @@ std::vector<GroupLayout> lay_out_groups(const ModelGraph& graph, const GroupRule
       const bool is_new = is_alone || found == group_of.end();
       if (is_new) {
         groups.push_back({.name = is_alone ? parameter.name : graph.blocks[b].unit_name(),
+                          .users = {},
                           .blocks = blocks_of(graph, units),
                           .stored = kind.stored,
                           .seen = kind.seen,
@@ -124,6 +128,9 @@ std::vector<GroupLayout> lay_out_groups(const ModelGraph& graph, const GroupRule
         }
       }
       GroupLayout& group = is_new ? groups.back() : groups[found->second];
+      std::vector<uint32_t> all;
+      std::ranges::set_union(group.users, users[p], std::back_inserter(all));
+      group.users = std::move(all);
       const uint32_t partition =
           kind.is_trainable && rules.partition_of ? rules.partition_of(p) : 0;
       if (kind.is_trainable && rules.block_of) {

@@ -51,8 +51,9 @@ ParameterDtypes parameter_dtypes(const ModelParameter& parameter,
                                  at::ScalarType seen);
 
 struct GroupLayout {
-  std::string name;              // of the unit, or of the parameter of a separate group
-  std::vector<uint32_t> blocks;  // all blocks of the units that use the group, ascending
+  std::string name;                  // of the unit, or of the parameter of a separate group
+  std::vector<uint32_t> users = {};  // blocks that read a parameter of the group, ascending
+  std::vector<uint32_t> blocks;      // all blocks of the users' units, ascending
   at::ScalarType stored = at::kFloat;
   at::ScalarType seen = at::kFloat;
   bool is_trainable = true;

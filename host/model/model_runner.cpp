@@ -6,10 +6,8 @@
 #include "host/error/assert.hpp"
 #include "host/error/error.hpp"
 #include "host/model/activation_store.hpp"
-#include "host/model/joined_graph.hpp"
 #include "host/model/leaf.hpp"
 #include "host/model/sharded_parameters.hpp"
-#include "host/model/value_lifetimes.hpp"
 #include "host/tensor/field_match.hpp"
 #include "host/tensor/trace_span.hpp"
 
@@ -68,28 +66,15 @@ ModelRunner::ModelRunner(ModelList models,
       recompute_(recompute),
       flow_(flow != nullptr && needs_flow(*flow, store) ? flow : nullptr),
       rows_(rows),
-      lookups_(graph_.blocks.size()),
-      tails_(tail_blocks(graph_)),
-      is_tail_(graph_.blocks.size(), false),
-      last_read_(last_read_values(graph_)),
-      paths_(gradient_paths(store)),
-      blocks_(models_, store, base, paths_.values),
+      facts_(facts_of(store)),
+      blocks_(models_, store, base, facts_.values_with_gradient()),
       values_(graph_.values.size()),
       grads_(graph_.values.size()) {
   tapes_.reserve(graph_.blocks.size());
   for (const auto b : c10::irange(static_cast<uint32_t>(graph_.blocks.size()))) {
     tapes_.push_back(blocks_.make_tape(b));
-  }
-  for (const auto v : c10::irange(static_cast<uint32_t>(graph_.values.size()))) {
-    const ModelValue& value = graph_.values[v];
-    if (value.lookup.has_value() && !value.users.empty()) {
-      TENON_ASSERT(rows_ != nullptr, "a model with lookups is run with tables");
-      lookups_[value.users.front()].push_back(v);
-    }
-  }
-  is_tail_.back() = true;
-  for (const uint32_t b : tails_) {
-    is_tail_[b] = true;
+    TENON_ASSERT(rows_ != nullptr || facts_.rows_first_read_by(b).empty(),
+                 "a model with lookups is run with tables");
   }
 }
 
@@ -97,8 +82,8 @@ ModelRunner::~ModelRunner() = default;
 
 // A backward needs the values that gradients flow through.
 void ModelRunner::drop_read_values(uint32_t b) {
-  for (const uint32_t v : last_read_[b]) {
-    if (!place_.is_train || !paths_.blocks[graph_.values[v].maker]) {
+  for (const uint32_t v : facts_.last_read_by(b)) {
+    if (!place_.is_train || !facts_.has_backward(graph_.values[v].maker)) {
       values_[v].reset();
     }
   }
@@ -158,7 +143,7 @@ void ModelRunner::keep_only(const std::vector<uint32_t>& values) {
 
 bool ModelRunner::is_dropped(uint32_t v) const {
   return !is_kept_.empty() && !is_kept_[v] &&
-         is_remade(graph_, v, [this](uint32_t b) { return is_recomputed(b); });
+         facts_.is_remade(v, [this](uint32_t b) { return is_recomputed(b); });
 }
 
 // Drops the values of a unit that backward makes again, after its forward.
@@ -195,7 +180,7 @@ void ModelRunner::begin(const Batch& batch, const CallPlace& place) {
 // Reads the table values that block `b` is the first to use. On a rank without samples, they stay
 // undefined.
 void ModelRunner::read_rows(uint32_t b) {
-  for (const uint32_t v : lookups_[b]) {
+  for (const uint32_t v : facts_.rows_first_read_by(b)) {
     const ModelValue& value = graph_.values[v];
     const uint32_t ids = value.lookup->ids;
     const at::Tensor rows = rows_->rows(v, ids != kNoIndex ? values_[ids] : at::Tensor());
@@ -208,7 +193,7 @@ void ModelRunner::read_rows(uint32_t b) {
 // Passes the gradients of table values to the tables. Block `b`, the first to read these values, is
 // the last to add to their gradients.
 void ModelRunner::hand_back_rows(uint32_t b) {
-  for (const uint32_t v : lookups_[b]) {
+  for (const uint32_t v : facts_.rows_first_read_by(b)) {
     rows_->take_grad(v, std::exchange(grads_[v], at::Tensor()));
     values_[v].reset();
   }
@@ -287,10 +272,10 @@ void ModelRunner::forward(const Batch& batch, const CallPlace& place, Extent ext
     BlockTape& tape = tapes_[b];
     // A recompute runs whole units, with frozen blocks.
     const bool keeps =
-        place.is_train && (paths_.blocks[b] || (is_recomputed(b) && block.model == 0));
+        place.is_train && (facts_.has_backward(b) || (is_recomputed(b) && block.model == 0));
     const bool record = keeps && !is_light(b) && !block.has(TENON_BLOCK_HAND_WRITTEN);
     for (const uint32_t v : block.inputs) {
-      tape.inputs.push_back(as_leaf(values_[v], record && paths_.values[v]));
+      tape.inputs.push_back(as_leaf(values_[v], record && facts_.has_gradient(v)));
     }
     if (const FlowPass pass(flow_, b); is_tiled(b)) {
       forward_tiles(b, false);
@@ -313,7 +298,7 @@ void ModelRunner::forward(const Batch& batch, const CallPlace& place, Extent ext
       tape.outputs.clear();
       tape.aux.clear();
     }
-    const ModelUnit unit = graph_.unit_of(b);
+    const ModelUnit unit = facts_.unit_of(b);
     if (place.is_train && b == unit.last && unit.first < b) {
       drop_values(unit);
     }
@@ -415,7 +400,7 @@ void ModelRunner::backward(double aux_scale, const at::Tensor& loss_scale, bool 
 }
 
 void ModelRunner::backward_block(uint32_t b, const AuxScale& aux_scale) {
-  if (!paths_.blocks[b]) {
+  if (!facts_.has_backward(b)) {
     return;
   }
   const ModelBlock& block = graph_.blocks[b];
@@ -424,13 +409,13 @@ void ModelRunner::backward_block(uint32_t b, const AuxScale& aux_scale) {
   bool is_asked = tape.has_aux;
   for (size_t i = 0; i < block.outputs.size(); ++i) {
     grads[i] = std::exchange(grads_[block.outputs[i]], at::Tensor());
-    is_asked = is_asked || (grads[i].defined() && paths_.values[block.outputs[i]]);
+    is_asked = is_asked || (grads[i].defined() && facts_.has_gradient(block.outputs[i]));
   }
   if (!is_asked) {
     return;
   }
   const TraceSpan span("backward of block", block.name);
-  if (is_recomputed(b) && recomputed_unit_ != graph_.unit_of(b).first) {
+  if (is_recomputed(b) && recomputed_unit_ != facts_.unit_of(b).first) {
     recompute(b);
   }
   if (is_tiled(b)) {
@@ -445,7 +430,7 @@ void ModelRunner::backward_block(uint32_t b, const AuxScale& aux_scale) {
 // Runs the recomputed blocks of a unit again, to block `last`. Backward then visits them from the
 // last one.
 void ModelRunner::recompute(uint32_t last) {
-  const uint32_t first = graph_.unit_of(last).first;
+  const uint32_t first = facts_.unit_of(last).first;
   recomputed_unit_ = first;
   for (uint32_t b = first; b <= last; ++b) {
     if (!is_recomputed(b)) {
@@ -460,7 +445,7 @@ void ModelRunner::recompute(uint32_t last) {
       continue;
     }
     for (size_t i = 0; i < tape.inputs.size(); ++i) {
-      tape.inputs[i] = as_leaf(kept_input(b, i), paths_.values[block.inputs[i]]);
+      tape.inputs[i] = as_leaf(kept_input(b, i), facts_.has_gradient(block.inputs[i]));
     }
     blocks_.forward(b,
                     {.records = true,

@@ -120,7 +120,7 @@ class ModelRunner {
   // that the batch lacks, or was not kept (keep_only).
   const at::Tensor& value(uint32_t v) const { return values_[v]; }
   // True if a trainable parameter or a lookup lies upstream of the value.
-  bool needs_grad(uint32_t v) const { return paths_.values[v]; }
+  bool needs_grad(uint32_t v) const { return facts_.has_gradient(v); }
   const std::vector<AuxLoss>& aux_losses() const { return aux_losses_; }
 
   // Adds a gradient of a value, before backward. Losses add theirs from the last to the first.
@@ -142,7 +142,7 @@ class ModelRunner {
   void read_rows(uint32_t b);
   void hand_back_rows(uint32_t b);
   bool is_left_out(uint32_t b, Extent extent) const {
-    return extent == Extent::kAllButTail && is_tail_[b];
+    return extent == Extent::kAllButTail && facts_.is_tail(b);
   }
   void enter_tails();
   void run_tail(uint32_t b);
@@ -187,7 +187,6 @@ class ModelRunner {
   std::vector<bool> tiled_blocks_;       // by block, with tiles
   ShardedParameters* flow_;
   RowSource* rows_;
-  std::vector<std::vector<uint32_t>> lookups_;  // by block: table values it is the first to read
   CallPlace place_;
 
   struct Piece {
@@ -197,10 +196,6 @@ class ModelRunner {
   };
   Piece piece_;
   std::vector<at::Tensor> tail_grads_;  // by input of the tail: gradients of chunks so far
-
-  const std::vector<uint32_t> tails_;  // blocks that can run in chunks, ascending
-  std::vector<bool> is_tail_;          // by block: it does not run with Extent::kAllButTail
-  std::vector<std::vector<uint32_t>> last_read_;  // by block: values that no later block reads
 
   // What is in the store, oldest first, by the unit that reads it last.
   struct Moved {
@@ -212,7 +207,7 @@ class ModelRunner {
   std::vector<Moved> moved_;
   Moved back_;  // what backward has brought back last
 
-  GradientPaths paths_;
+  const GraphFacts facts_;
   BlockRunner blocks_;
   std::vector<at::Tensor> values_;
   std::vector<at::Tensor> grads_;  // by value: the sum so far

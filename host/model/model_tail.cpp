@@ -21,7 +21,7 @@ namespace tenon {
 // The parameters of the tails stay until the pass ends, since each chunk needs them.
 void ModelRunner::enter_tails() {
   for (const auto b : c10::irange(static_cast<uint32_t>(graph_.blocks.size()))) {
-    if (is_tail_[b] && flow_ != nullptr) {
+    if (facts_.is_tail(b) && flow_ != nullptr) {
       flow_->before_forward(b);
     }
   }
@@ -49,13 +49,13 @@ void ModelRunner::forward_tail(int64_t begin, int64_t length) {
     enter_tails();
   }
   piece_ = {.number = piece_.number + 1, .begin = begin, .length = length};
-  for (const uint32_t b : tails_) {
+  for (const uint32_t b : facts_.tails()) {
     run_tail(b);
   }
 }
 
 void ModelRunner::drop_tail() {
-  for (const uint32_t b : tails_) {
+  for (const uint32_t b : facts_.tails()) {
     tapes_[b].clear();
     for (const uint32_t v : graph_.blocks[b].outputs) {
       values_[v].reset();
@@ -67,13 +67,13 @@ void ModelRunner::run_tail(uint32_t b) {
   const ModelBlock& block = graph_.blocks[b];
   BlockTape& tape = tapes_[b];
   tape.clear();
-  const bool keeps = place_.is_train && paths_.blocks[b];
+  const bool keeps = place_.is_train && facts_.has_backward(b);
   const bool record = keeps && !block.has(TENON_BLOCK_HAND_WRITTEN);
   for (const uint32_t v : block.inputs) {
     const int64_t axis = *axis_of_positions(graph_.values[v]);
     tape.inputs.push_back(values_[v].defined()
                               ? as_leaf(values_[v].narrow(axis, piece_.begin, piece_.length),
-                                        record && paths_.values[v])
+                                        record && facts_.has_gradient(v))
                               : at::Tensor());
   }
   blocks_.forward(b, {.records = record, .salt = salt(b)}, tape);
@@ -126,7 +126,7 @@ void ModelRunner::backward_tail() {
     tail_grads_.clear();
     piece_ = {};
   }
-  for (const uint32_t b : tails_) {
+  for (const uint32_t b : facts_.tails()) {
     for (const uint32_t v : graph_.blocks[b].outputs) {
       values_[v].reset();
     }

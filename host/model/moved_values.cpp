@@ -5,7 +5,6 @@
 #include "host/error/error.hpp"
 #include "host/model/activation_store.hpp"
 #include "host/model/model_runner.hpp"
-#include "host/model/value_lifetimes.hpp"
 
 #include <utility>
 
@@ -13,19 +12,17 @@ namespace tenon {
 
 void ModelRunner::offload_to(std::unique_ptr<ActivationStore> store) {
   away_ = std::move(store);
-  moves_ = movable_values(
-      graph_,
-      [this](uint32_t b) { return is_light(b) && !is_tail_[b]; },
-      [this](uint32_t v) { return is_kept_.empty() || is_kept_[v]; });
+  moves_ = facts_.movable_values([this](uint32_t b) { return is_light(b) && !facts_.is_tail(b); },
+                                 [this](uint32_t v) { return is_kept_.empty() || is_kept_[v]; });
 }
 
 // Moves the group of the unit that ends with block `b`.
 void ModelRunner::move_away(uint32_t b) {
-  if (away_ == nullptr || !place_.is_train || graph_.unit_of(b).last != b ||
+  if (away_ == nullptr || !place_.is_train || facts_.unit_of(b).last != b ||
       b + 1 == graph_.blocks.size()) {
     return;
   }
-  Moved moved{.unit = graph_.unit_of(b), .values = {}};
+  Moved moved{.unit = facts_.unit_of(b), .values = {}};
   std::vector<at::Tensor> group;
   for (const uint32_t v : moves_[b]) {
     if (!values_[v].defined()) {
@@ -82,7 +79,7 @@ void ModelRunner::bring_back(uint32_t b) {
 void ModelRunner::check_kept_attention() const {
   bool has_recomputed = false;
   for (uint32_t b = 0; b < graph_.blocks.size(); ++b) {
-    const bool runs_again = graph_.blocks[b].model == 0 && !is_tail_[b] && keeps_attention(b);
+    const bool runs_again = graph_.blocks[b].model == 0 && !facts_.is_tail(b) && keeps_attention(b);
     if (runs_again && tapes_[b].attention.has_kept()) {
       return;
     }

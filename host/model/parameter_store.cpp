@@ -354,25 +354,8 @@ void ParameterStore::publish() {
   }
 }
 
-GradientPaths gradient_paths(const ParameterStore& store) {
-  const ModelGraph& graph = store.graph();
-  GradientPaths paths{.blocks = std::vector<bool>(graph.blocks.size(), false),
-                      .values = std::vector<bool>(graph.values.size(), false)};
-  for (size_t v = 0; v < graph.values.size(); ++v) {
-    paths.values[v] = graph.values[v].lookup.has_value();  // rows are trained
-  }
-  for (size_t b = 0; b < graph.blocks.size(); ++b) {
-    const ModelBlock& block = graph.blocks[b];
-    const bool is_trained = std::ranges::any_of(
-        block.parameters, [&store](uint32_t p) { return store.is_trainable(p); });
-    paths.blocks[b] = is_trained || std::ranges::any_of(block.inputs, [&paths](uint32_t v) {
-                        return bool{paths.values[v]};
-                      });
-    for (const uint32_t v : block.outputs) {
-      paths.values[v] = paths.blocks[b];
-    }
-  }
-  return paths;
+GraphFacts facts_of(const ParameterStore& store) {
+  return GraphFacts(store.graph(), [&store](uint32_t p) { return store.is_trainable(p); });
 }
 
 }  // namespace tenon

@@ -12,6 +12,7 @@
 #include <tenon/model.h>
 
 #include "host/model/graph.hpp"
+#include "host/model/graph_facts.hpp"
 #include "host/tensor/flat_group.hpp"
 #include "host/tensor/state/state_tree.hpp"
 
@@ -167,12 +168,7 @@ class EarlierBuffers {
   ParameterStore& store_;
 };
 
-// Blocks and values that gradients flow through: values made of table rows, blocks that have
-// trainable parameters or read such values, and the outputs of such blocks.
-struct GradientPaths {
-  std::vector<bool> blocks;
-  std::vector<bool> values;
-};
-GradientPaths gradient_paths(const ParameterStore& store);
+// Returns the facts of the store's graph, with its trainable parameters.
+GraphFacts facts_of(const ParameterStore& store);
 
 }  // namespace tenon

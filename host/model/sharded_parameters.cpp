@@ -28,15 +28,12 @@ at::Tensor as_bytes(const at::Tensor& tensor) {
 
 }  // namespace
 
-FlatSharing sharing_of(const RankRole& role, int stage, bool is_forced) {
+FlatSharing sharing_of(const ShardingRules& rules, const RankRole& role) {
   const RankIndex slices = role.place_in(RankSet::kSlices);
-  const int64_t num_slices = slices.count;
-  const bool is_sliced = num_slices > 1 || is_forced;
-  return {.num_slices = num_slices,
-          .slice = slices.index,
-          .keeps_gradients = !is_sliced || stage < 2,
-          .keeps_parameters = !is_sliced || stage < 3,
-          .is_counted = role.copy_of_slice().index == 0};
+  FlatSharing sharing = sharing_of(rules, slices.count);
+  sharing.slice = slices.index;
+  sharing.is_counted = role.copy_of_slice().index == 0;
+  return sharing;
 }
 
 FlatSharing unsharded_of(const RankRole& role) {
@@ -47,48 +44,20 @@ ShardedParameters::ShardedParameters(ParameterStore& store,
                                      RankGroups& ranks,
                                      const FlowOptions& options)
     : store_(store), ranks_(ranks), options_(options), ways_(store.groups().size()) {
-  const ModelGraph& graph = store.graph();
-  const size_t num_blocks = graph.blocks.size();
-  const GradientPaths paths = gradient_paths(store);
-  using FirstAndLast = std::optional<std::pair<uint32_t, uint32_t>>;  // blocks
-  std::vector<FirstAndLast> in_forward(ways_.size());
-  // Only blocks that gradients flow through, in the order of backward: from the last block.
-  std::vector<FirstAndLast> in_backward(ways_.size());
-  for (const auto b : c10::irange(static_cast<uint32_t>(num_blocks))) {
-    // A group serves whole units: backward may recompute all blocks of a unit at once.
-    const ModelUnit unit = graph.unit_of(b);
-    std::optional<uint32_t> first_path;
-    uint32_t last_path = 0;
-    for (uint32_t of_unit = unit.first; of_unit <= unit.last; ++of_unit) {
-      if (paths.blocks[of_unit]) {
-        first_path = first_path.value_or(of_unit);
-        last_path = of_unit;
-      }
-    }
-    for (const uint32_t p : graph.blocks[b].parameters) {
-      const size_t g = store.place(p).group;
-      in_forward[g] = {in_forward[g].has_value() ? in_forward[g]->first : unit.first, unit.last};
-      if (first_path.has_value()) {
-        in_backward[g] = {last_path,
-                          in_backward[g].has_value() ? in_backward[g]->second : *first_path};
-      }
-    }
-  }
-  enter_forward_.resize(num_blocks);
-  leave_forward_.resize(num_blocks);
-  enter_backward_.resize(num_blocks);
-  leave_backward_.resize(num_blocks);
+  const GraphFacts facts = facts_of(store);
+  const std::vector<GroupFacts> groups = group_facts(store, store.graph());
+  enter_forward_.resize(facts.num_blocks());
+  leave_forward_.resize(facts.num_blocks());
+  enter_backward_.resize(facts.num_blocks());
+  leave_backward_.resize(facts.num_blocks());
   for (size_t g = 0; g < ways_.size(); ++g) {
-    Way& way = ways_[g];
-    const auto [first_user, last_user] = in_forward[g].value_or(std::pair(0, 0));
-    const bool is_last = last_user + 1 == num_blocks;
-    way.is_kept_for_backward =
-        in_backward[g].has_value() && !options.reshard_after_forward.value_or(!is_last);
-    enter_forward_[first_user].push_back(g);
-    leave_forward_[last_user].push_back(g);
-    if (in_backward[g].has_value()) {
-      enter_backward_[in_backward[g]->first].push_back(g);
-      leave_backward_[in_backward[g]->second].push_back(g);
+    const GroupUse use = use_of(facts, groups[g].blocks, options.reshard_after_forward);
+    ways_[g].is_kept_for_backward = use.stays_after_forward;
+    enter_forward_[use.first].push_back(g);
+    leave_forward_[use.last].push_back(g);
+    if (use.last_back.has_value()) {
+      enter_backward_[*use.last_back].push_back(g);
+      leave_backward_[*use.first_back].push_back(g);
     }
     const FlatSharing& sharing = store.groups()[g].sharing();
     is_replicated_ =

@@ -20,6 +20,7 @@
 #pragma once
 
 #include "host/distributed/collectives/rank_groups.hpp"
+#include "host/model/group_facts.hpp"
 #include "host/model/parameter_store.hpp"
 
 #include <cstdint>
@@ -40,9 +41,8 @@ struct FlowOptions {
   std::optional<at::ScalarType> wire_dtype;  // of fp32 gradients in collectives; absent: fp32
 };
 
-// Returns the sharing for a rank and stage 1, 2 or 3 of ZeRO. `is_forced` applies the
-// stage to a single rank too.
-FlatSharing sharing_of(const RankRole& role, int stage, bool is_forced = false);
+// Returns the sharing of sharded parameters for a rank.
+FlatSharing sharing_of(const ShardingRules& rules, const RankRole& role);
 // Returns the sharing of parameters that each rank keeps whole.
 FlatSharing unsharded_of(const RankRole& role);
 

@@ -36,22 +36,8 @@ double elements_of(const ModelParameter& parameter) {
 ModelFlops::ModelFlops(Parts parts)
     : parts_(std::move(parts)),
       declared_(parts_.models, parts_.graph, parts_.exec, parts_.fields),
-      sizes_(parts_.models.size()) {
-  const ModelGraph& graph = parts_.graph;
-  std::vector<bool> values(graph.values.size(), false);
-  for (size_t v = 0; v < values.size(); ++v) {
-    values[v] = graph.values[v].lookup.has_value();
-  }
-  for (const ModelBlock& block : graph.blocks) {
-    const bool flows =
-        block.model == 0 &&
-        (std::ranges::any_of(block.parameters, parts_.is_trainable) ||
-         std::ranges::any_of(block.inputs, [&](uint32_t v) { return bool{values[v]}; }));
-    flows_.push_back(flows);
-    for (const uint32_t v : block.outputs) {
-      values[v] = flows;
-    }
-  }
+      sizes_(parts_.models.size()),
+      facts_(parts_.graph, parts_.is_trainable) {
   probe();
 }
 
@@ -151,7 +137,7 @@ double ModelFlops::matrix_elements(const ModelBlock& block, bool trainable_only)
 // weight has that of the activation, and that of the weight if it is trained. With 0 tokens, all
 // products are counted as with weights.
 double ModelFlops::backward(uint32_t b, double forward, double tokens) const {
-  if (!flows_[b]) {
+  if (!facts_.has_backward(b)) {
     return 0;
   }
   const double by_weights = tokens > 0 ? of_token_[b] * tokens : forward;

@@ -9,6 +9,7 @@
 
 #include "host/distributed/collectives/group.hpp"
 #include "host/model/declared_flops.hpp"
+#include "host/model/graph_facts.hpp"
 #include "host/tensor/batch.hpp"
 #include "host/train/flop_formulas.hpp"
 #include "host/train/run_state/flop_report.hpp"
@@ -80,7 +81,7 @@ class ModelFlops {
   bool is_packing_known_ = false;  // `infer` obeys the lengths of sequences
   std::vector<double> of_token_;   // by block: operations per token, except attention
   std::vector<double> of_pair_;    // by block: operations per pair of a query and a key
-  std::vector<bool> flows_;        // by block: a gradient flows through it
+  GraphFacts facts_;
   std::optional<BatchSizes> last_;
   std::optional<BlockFlops> of_last_;
 };

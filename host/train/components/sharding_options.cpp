@@ -16,8 +16,10 @@ MeshDegrees mesh_degrees(const ParallelRecipe& recipe) {
 // Offloaded parameters are sharded even on a single rank, so that they are on the device only while
 // they are needed.
 FlatSharing sharing_of(const ParallelRecipe& recipe, const RankRole& role, c10::Device device) {
-  const bool is_forced = recipe.offload || recipe.reshard_after_forward == true;
-  FlatSharing sharing = sharing_of(role, recipe.offload ? 3 : recipe.stage, is_forced);
+  FlatSharing sharing = sharing_of({.stage = recipe.stage,
+                                    .offloads = recipe.offload,
+                                    .reshard_after_forward = recipe.reshard_after_forward},
+                                   role);
   if (recipe.offload && !device.is_cpu()) {
     sharing.home = c10::Device(c10::kCPU);
   }

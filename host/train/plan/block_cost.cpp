@@ -8,6 +8,7 @@
 #include "host/error/status.hpp"
 #include "host/io/checked_size.hpp"
 #include "host/kernels/kept_attention.hpp"
+#include "host/model/graph_facts.hpp"
 #include "host/model/group_layout.hpp"
 #include "host/model/inferred_block.hpp"
 #include "host/model/parametrized_graph.hpp"
@@ -90,7 +91,7 @@ class Planner {
         question_(question),
         shapes_(graph.values.size()),
         dtypes_(graph.values.size(), at::kFloat),
-        needs_grad_(graph.values.size(), false) {
+        facts_(graph, question.is_trainable) {
     for (size_t i = 0; i < models_.size(); ++i) {
       frames_.emplace_back(models_[i].instance().host(), question.base)
           .move_to({.step = 1, .microbatch = 0, .is_train = i == 0});
@@ -113,7 +114,6 @@ class Planner {
       if (graph.values[v].lookup.has_value()) {
         shapes_[v] = declared_shape(v);
         dtypes_[v] = declared_dtype(v);
-        needs_grad_[v] = true;
       }
     }
   }
@@ -176,11 +176,6 @@ class Planner {
     return question_.is_trainable(same_as == kNoIndex ? p : same_as);
   }
 
-  bool grad_flows(const ModelBlock& block) const {
-    return std::ranges::any_of(block.parameters, [&](uint32_t p) { return is_trainable(p); }) ||
-           std::ranges::any_of(block.inputs, [&](uint32_t v) { return needs_grad_[v]; });
-  }
-
   BlockCost cost(uint32_t b) {
     const ModelBlock& block = graph_.blocks[b];
     for (const uint32_t v : block.inputs) {
@@ -189,7 +184,6 @@ class Planner {
       }
     }
     for (const uint32_t v : block.outputs) {
-      needs_grad_[v] = grad_flows(block);
       shapes_[v] = declared_shape(v);
       dtypes_[v] = declared_dtype(v);
     }
@@ -240,7 +234,7 @@ class Planner {
                 "the activations of block '" + block.name + "' are");
     cost.source = BlockCost::Source::kDeclared;
     cost.forward_flops = inferred->flops;
-    cost.backward_flops = grad_flows(block) ? 2 * inferred->flops : 0;
+    cost.backward_flops = facts_.has_backward(b) ? 2 * inferred->flops : 0;
     cost.saved_bytes = static_cast<int64_t>(inferred->saved_bytes);
     cost.working_bytes = static_cast<int64_t>(inferred->working_bytes);
     return true;
@@ -311,7 +305,7 @@ class Planner {
   BlockCost measured(uint32_t b) {
     const ModelBlock& block = graph_.blocks[b];
     const bool by_hand = block.has(TENON_BLOCK_HAND_WRITTEN);
-    const bool flows = grad_flows(block);
+    const bool flows = facts_.has_backward(b);
     MetaMemory memory;
     FlopCount flops;
     BlockCost cost;
@@ -354,7 +348,7 @@ class Planner {
         continue;
       }
       at::Tensor input = meta_tensor(shape_of(v), dtypes_[v]);
-      input.set_requires_grad(needs_grad_[v] && c10::isFloatingType(dtypes_[v]));
+      input.set_requires_grad(facts_.has_gradient(v) && c10::isFloatingType(dtypes_[v]));
       inputs.push_back(std::move(input));
     }
     return inputs;
@@ -404,7 +398,7 @@ class Planner {
                          const std::vector<at::Tensor>& parameters) const {
     int64_t bytes = 0;
     for (size_t i = 0; i < inputs.size(); ++i) {
-      bytes += inputs[i].defined() && needs_grad_[block.inputs[i]]
+      bytes += inputs[i].defined() && facts_.has_gradient(block.inputs[i])
                    ? static_cast<int64_t>(inputs[i].nbytes())
                    : 0;
     }
@@ -549,7 +543,7 @@ class Planner {
   std::map<std::string, int64_t> sizes_;      // of named axes
   std::vector<std::optional<Shape>> shapes_;  // by value
   std::vector<at::ScalarType> dtypes_;        // by value
-  std::vector<bool> needs_grad_;              // by value
+  const GraphFacts facts_;
 };
 
 }  // namespace

@@ -3,21 +3,19 @@
 
 #include <tenon/model.h>
 
-#include "host/model/value_lifetimes.hpp"
-
 #include <algorithm>
 
 namespace tenon {
 
 PlannedActivations::PlannedActivations(const PlanSubject& subject,
                                        const PlanChoice& choice,
-                                       const std::vector<uint32_t>& tails,
+                                       const GraphFacts& facts,
                                        const std::vector<int64_t>& grad_bytes,
                                        const std::vector<bool>& needs_grad)
     : subject_(subject),
       graph_(subject.graph),
       choice_(choice),
-      tails_(tails),
+      facts_(facts),
       grad_bytes_(grad_bytes),
       needs_grad_(needs_grad),
       value_bytes_(graph_.values.size(), 0),
@@ -29,7 +27,7 @@ PlannedActivations::PlannedActivations(const PlanSubject& subject,
 }
 
 bool PlannedActivations::is_chunked(uint32_t b) const {
-  return subject_.tile_share.has_value() && std::ranges::find(tails_, b) != tails_.end();
+  return subject_.tile_share.has_value() && facts_.is_tail(b);
 }
 
 bool PlannedActivations::is_recomputed(uint32_t b) const {
@@ -56,7 +54,7 @@ void PlannedActivations::measure_values() {
 // Finds the values that the runner drops after the forward of their unit: losses need the others.
 void PlannedActivations::find_dropped_values() {
   for (uint32_t v = 0; v < graph_.values.size(); ++v) {
-    is_dropped_.push_back(is_remade(graph_, v, [this](uint32_t b) { return is_recomputed(b); }));
+    is_dropped_.push_back(facts_.is_remade(v, [this](uint32_t b) { return is_recomputed(b); }));
   }
   for (const PlannedLoss& loss : subject_.losses) {
     for (const uint32_t v : loss.values) {
@@ -75,10 +73,8 @@ void PlannedActivations::find_moved_values() {
       stays[v] = true;
     }
   }
-  moved_ = movable_values(
-      graph_,
-      [this](uint32_t b) { return is_light(b) && std::ranges::find(tails_, b) == tails_.end(); },
-      [&stays](uint32_t v) { return stays[v]; });
+  moved_ = facts_.movable_values([this](uint32_t b) { return is_light(b) && !facts_.is_tail(b); },
+                                 [&stays](uint32_t v) { return stays[v]; });
 }
 
 int64_t PlannedActivations::output_bytes(uint32_t b) const {
@@ -182,7 +178,7 @@ int64_t PlannedActivations::moved_bytes(uint32_t last) const {
   for (const uint32_t v : moved_[last]) {
     bytes += value_bytes_[v];
   }
-  for (uint32_t b = graph_.unit_of(last).first; b <= last; ++b) {
+  for (uint32_t b = facts_.unit_of(last).first; b <= last; ++b) {
     bytes += attention_bytes(b);
   }
   return bytes;
@@ -191,7 +187,7 @@ int64_t PlannedActivations::moved_bytes(uint32_t last) const {
 int64_t PlannedActivations::drop_moved(uint32_t last) {
   int64_t bytes = 0;
   for (const uint32_t v : moved_[last]) {
-    if (graph_.values[v].users.front() >= graph_.unit_of(last).first) {
+    if (graph_.values[v].users.front() >= facts_.unit_of(last).first) {
       is_gone_[v] = true;
       bytes += value_bytes_[v];
     }
@@ -201,7 +197,7 @@ int64_t PlannedActivations::drop_moved(uint32_t last) {
 
 uint32_t PlannedActivations::moved_before(uint32_t b) const {
   while (b-- > 0) {
-    if (graph_.unit_of(b).last == b && moved_bytes(b) > 0) {
+    if (facts_.unit_of(b).last == b && moved_bytes(b) > 0) {
       return b;
     }
   }

@@ -4,6 +4,7 @@
 // backward, as a choice of recompute, tiles and offload has them. Follows model_runner.hpp.
 #pragma once
 
+#include "host/model/graph_facts.hpp"
 #include "host/train/plan/plan_subject.hpp"
 
 #include <cstdint>
@@ -14,11 +15,11 @@ namespace tenon {
 
 class PlannedActivations {
  public:
-  // `tails` run in chunks, if the subject has chunks. `grad_bytes` is by parameter, `needs_grad` by
-  // value. All references outlive this object.
+  // The tails of `facts`, or the last block, run in chunks if the subject has chunks. `grad_bytes`
+  // is by parameter, `needs_grad` by value. All references outlive this object.
   PlannedActivations(const PlanSubject& subject,
                      const PlanChoice& choice,
-                     const std::vector<uint32_t>& tails,
+                     const GraphFacts& facts,
                      const std::vector<int64_t>& grad_bytes,
                      const std::vector<bool>& needs_grad);
 
@@ -68,7 +69,7 @@ class PlannedActivations {
   const PlanSubject& subject_;
   const ModelGraph& graph_;
   const PlanChoice choice_;
-  const std::vector<uint32_t>& tails_;
+  const GraphFacts& facts_;
   const std::vector<int64_t>& grad_bytes_;
   const std::vector<bool>& needs_grad_;
   std::vector<int64_t> value_bytes_;

@@ -18,14 +18,14 @@ std::vector<PlannedBucket> buckets_of(const std::vector<GroupLayout>& layouts,
   std::vector<PlannedBucket> buckets;
   std::vector<size_t> members;
   for (size_t g = 0; g < groups.size(); ++g) {
-    if (groups[g].is_bucketed && groups[g].first_back.has_value() && settings.ranks > 1) {
+    if (groups[g].is_bucketed && groups[g].use.first_back.has_value() && settings.ranks > 1) {
       members.push_back(g);
     }
   }
   std::ranges::stable_sort(members, [&](size_t a, size_t b) {
     const auto dtype = [&](size_t g) { return layouts[g].stored; };
     return dtype(a) != dtype(b) ? dtype(a) < dtype(b)
-                                : *groups[a].first_back > *groups[b].first_back;
+                                : *groups[a].use.first_back > *groups[b].use.first_back;
   });
   int64_t numel = 0;
   for (size_t i = 0; i < members.size(); ++i) {
@@ -37,7 +37,7 @@ std::vector<PlannedBucket> buckets_of(const std::vector<GroupLayout>& layouts,
       const at::ScalarType wire = wire_of(layout, settings.gradient_dtype);
       buckets.push_back({.bytes = all_reduce_bytes(numel, wire, settings.ranks, settings.on_cpu),
                          .copy = wire != layout.stored ? numel * size_of(wire) : 0,
-                         .ready = *groups[members[i]].first_back});
+                         .ready = *groups[members[i]].use.first_back});
       numel = 0;
     }
   }

@@ -5,7 +5,7 @@
 // Threads: any.
 #pragma once
 
-#include "host/model/group_layout.hpp"
+#include "host/model/group_facts.hpp"
 
 #include <c10/core/ScalarType.h>
 
@@ -21,7 +21,8 @@ inline int64_t size_of(at::ScalarType dtype) {
 
 // A group of parameters, sharded by this choice.
 struct PlannedGroup {
-  int64_t slices = 1;
+  GroupFacts facts;
+  GroupUse use;
   int64_t whole_seen = 0;        // bytes, here and below
   int64_t whole_grad = 0;        // 0 if frozen
   int64_t wire_grad = 0;         // the same, in the dtype on the wire
@@ -29,15 +30,7 @@ struct PlannedGroup {
   int64_t gather_bytes = 0;      // sent by a rank to gather it once
   int64_t reduce_bytes = 0;      // sent to reduce-scatter its gradients once
   int64_t all_reduce_bytes = 0;  // sent to all-reduce its slice's gradients over `replicate` once
-  bool keeps_parameters = true;
-  bool keeps_gradients = true;
-  bool stays_after_forward = false;
-  bool is_bucketed = false;  // unsharded gradients, all-reduced together with neighbors
-  uint32_t first = 0;        // first block that uses it
-  uint32_t last = 0;         // last block that uses it
-  // First and last of its blocks that have a backward; nothing if none has.
-  std::optional<uint32_t> first_back;
-  std::optional<uint32_t> last_back;
+  bool is_bucketed = false;      // unsharded gradients, all-reduced together with neighbors
 };
 
 // Gradients of neighboring groups that are all-reduced together once the last one is complete.

@@ -5,8 +5,7 @@
 
 #include <tenon/model.h>
 
-#include "host/model/joined_graph.hpp"
-#include "host/model/value_lifetimes.hpp"
+#include "host/model/group_facts.hpp"
 #include "host/plugin/parameter_average_proxy.hpp"
 #include "host/train/plan/planned_activations.hpp"
 #include "host/train/plan/planned_groups.hpp"
@@ -28,16 +27,9 @@ class Planned {
         graph_(subject.graph),
         machine_(machine),
         links_(choice.replicate, choice.shard, machine),
-        tails_(tail_blocks(subject.graph)),
-        last_read_(last_read_values(subject.graph)) {
+        grad_bytes_(gradient_bytes(subject)),
+        facts_(subject.graph, [this](uint32_t p) { return grad_bytes_[p] > 0; }) {
     plan_.choice = choice;
-    for (uint32_t b = 0; b < num_blocks(); ++b) {
-      units_.push_back(graph_.unit_of(b));
-    }
-    find_parameters();
-    if (tails_.empty()) {
-      tails_.push_back(num_blocks() - 1);
-    }
     find_paths();
     for (const GroupLayout& layout : subject.groups) {
       share(layout);
@@ -54,7 +46,7 @@ class Planned {
         gathered_in_[b].push_back(g);
       }
     }
-    activations_.emplace(subject, choice, tails_, grad_bytes_, needs_grad_);
+    activations_.emplace(subject, choice, facts_, grad_bytes_, needs_grad_);
   }
 
   RankPlan plan() {
@@ -69,19 +61,21 @@ class Planned {
  private:
   uint32_t num_blocks() const { return static_cast<uint32_t>(graph_.blocks.size()); }
 
-  // Finds the bytes of each parameter's gradient.
-  void find_parameters() {
-    grad_bytes_.assign(graph_.parameters.size(), 0);
-    for (const GroupLayout& layout : subject_.groups) {
+  // Returns the bytes of each parameter's gradient; 0 if it is frozen.
+  static std::vector<int64_t> gradient_bytes(const PlanSubject& subject) {
+    const std::vector<ModelParameter>& parameters = subject.graph.parameters;
+    std::vector<int64_t> bytes(parameters.size(), 0);
+    for (const GroupLayout& layout : subject.groups) {
       for (size_t i = 0; layout.is_trainable && i < layout.parameters.size(); ++i) {
-        grad_bytes_[layout.parameters[i]] = layout.numels[i] * size_of(layout.seen);
+        bytes[layout.parameters[i]] = layout.numels[i] * size_of(layout.seen);
       }
     }
-    for (size_t p = 0; p < graph_.parameters.size(); ++p) {
-      if (const uint32_t same_as = graph_.parameters[p].same_as; same_as != kNoIndex) {
-        grad_bytes_[p] = grad_bytes_[same_as];
+    for (size_t p = 0; p < parameters.size(); ++p) {
+      if (const uint32_t same_as = parameters[p].same_as; same_as != kNoIndex) {
+        bytes[p] = bytes[same_as];
       }
     }
+    return bytes;
   }
 
   // Finds the blocks that have a backward, and the values that need a gradient.
@@ -102,33 +96,25 @@ class Planned {
 
   // ---- persistent memory ----
 
-  int stage() const { return plan_.choice.offloads ? 3 : plan_.choice.stage; }
   bool on_host() const { return plan_.choice.offloads && subject_.has_host; }
 
   void share(const GroupLayout& layout) {
     const PlanChoice& choice = plan_.choice;
     PlannedGroup shared;
-    shared.slices = layout.is_unsharded ? 1 : choice.shard;
-    // These settings shard even on a single rank.
-    const bool is_forced = choice.offloads || subject_.reshard_after_forward == true;
-    const bool is_sliced = !layout.is_unsharded && (shared.slices > 1 || is_forced);
-    shared.keeps_parameters = !is_sliced || stage() < 3;
-    shared.keeps_gradients = (!is_sliced || stage() < 2) && !subject_.frees_gradients;
-    shared.is_bucketed = layout.is_trainable && shared.slices == 1 && shared.keeps_gradients;
-    shared.first = layout.blocks.front();
-    shared.last = layout.blocks.back();
-    for (const uint32_t b : layout.blocks) {
-      if (flows_[b]) {
-        shared.first_back = shared.first_back.value_or(b);
-        shared.last_back = b;
-      }
-    }
-    const bool is_last = shared.last + 1 == num_blocks();
-    shared.stays_after_forward =
-        shared.last_back.has_value() && !subject_.reshard_after_forward.value_or(!is_last);
+    FlatSharing sharing =
+        layout.is_unsharded ? FlatSharing{}
+                            : sharing_of({.stage = choice.stage,
+                                          .offloads = choice.offloads,
+                                          .reshard_after_forward = subject_.reshard_after_forward},
+                                         choice.shard);
+    sharing.frees_gradients = subject_.frees_gradients;
+    shared.facts = facts_of(layout, sharing);
+    shared.use = use_of(facts_, layout.blocks, subject_.reshard_after_forward);
+    shared.is_bucketed =
+        layout.is_trainable && sharing.num_slices == 1 && shared.facts.keeps_gradients;
 
-    const int64_t numel = layout.flat_numel(shared.slices);
-    const int64_t slice = numel / shared.slices;
+    const int64_t numel = layout.flat_numel(shared.facts.num_slices);
+    const int64_t slice = numel / shared.facts.num_slices;
     const int64_t stored = size_of(layout.stored);
     const int64_t seen = size_of(layout.seen);
     const int64_t wire = size_of(wire_of(layout, subject_.gradient_dtype));
@@ -137,20 +123,20 @@ class Planned {
     shared.wire_grad = layout.is_trainable ? numel * wire : 0;
 
     PlanMemory& memory = plan_.memory;
-    const bool is_away = on_host() && is_sliced;
-    const bool has_copy = layout.stored != layout.seen || !shared.keeps_parameters;
+    const bool is_away = on_host() && !shared.facts.keeps_parameters;
+    const bool has_copy = layout.stored != layout.seen || !shared.facts.keeps_parameters;
     (is_away ? memory.host : memory.parameters) += has_copy ? slice * stored : 0;
-    memory.parameters += shared.keeps_parameters ? shared.whole_seen : 0;
+    memory.parameters += shared.facts.keeps_parameters ? shared.whole_seen : 0;
     shared.gather_copy = is_away || layout.stored != layout.seen ? slice * seen : 0;
     if (layout.is_trainable) {
-      const int64_t kept = shared.keeps_gradients ? shared.whole_grad : slice * stored;
+      const int64_t kept = shared.facts.keeps_gradients ? shared.whole_grad : slice * stored;
       (is_away ? memory.host : memory.gradients) += subject_.frees_gradients ? 0 : kept;
       (is_away ? memory.host : memory.optimizer) +=
-          optimizer_bytes(layout, shared.slices, subject_.optimizer_bytes);
+          optimizer_bytes(layout, shared.facts.num_slices, subject_.optimizer_bytes);
       (is_away ? memory.host : memory.averages) +=
           subject_.has_averages ? slice * size_of(average_dtype(layout.stored)) : 0;
     }
-    const int64_t others = shared.slices - 1;
+    const int64_t others = shared.facts.num_slices - 1;
     shared.gather_bytes = others * slice * seen;
     shared.reduce_bytes = layout.is_trainable ? others * slice * wire : 0;
     if (layout.is_trainable && !layout.is_unsharded && !shared.is_bucketed) {
@@ -182,7 +168,7 @@ class Planned {
   int64_t acquire(uint32_t b, Live& live) {
     int64_t copies = 0;
     for (const size_t g : gathered_in_[b]) {
-      if (!groups_[g].keeps_parameters && held_.insert(g).second) {
+      if (!groups_[g].facts.keeps_parameters && held_.insert(g).second) {
         live.gathered += groups_[g].whole_seen + groups_[g].gather_copy;
         copies += groups_[g].gather_copy;
       }
@@ -209,7 +195,7 @@ class Planned {
   // Forgets the values without a backward that block b is the last to read. Returns their bytes.
   int64_t drop_read_values(uint32_t b) {
     int64_t bytes = 0;
-    for (const uint32_t v : last_read_[b]) {
+    for (const uint32_t v : facts_.last_read_by(b)) {
       if (!flows_[graph_.values[v].maker]) {
         bytes += activations_->forget(v);
       }
@@ -246,19 +232,20 @@ class Planned {
     for (uint32_t b = 0; b < num_blocks(); ++b) {
       live.gathered -= acquire(b, live);
       // Parameters of the next unit are gathered while b runs.
-      const uint32_t next = units_[b].last + 1;
+      const uint32_t next = facts_.unit_of(b).last + 1;
       const int64_t copies = next < num_blocks() ? acquire(next, live) : 0;
       live.activations += held().output_bytes(b) + held().kept_bytes(b, flows_[b]);
       note(live, "forward", b);
       live.gathered -= copies;
       live.activations -= drop_read_values(b);
       for (const size_t g : gathered_in_[b]) {
-        if (groups_[g].last == b && !groups_[g].stays_after_forward) {
+        if (groups_[g].use.last == b && !groups_[g].use.stays_after_forward) {
           release(g, live);
         }
       }
-      if (b == units_[b].last) {
-        live.activations -= held().dropped_bytes(units_[b].first, b) + held().moved_bytes(b);
+      if (b == facts_.unit_of(b).last) {
+        live.activations -=
+            held().dropped_bytes(facts_.unit_of(b).first, b) + held().moved_bytes(b);
       }
     }
     std::vector<int64_t> grads(graph_.values.size(), 0);  // by value: bytes in memory
@@ -269,12 +256,12 @@ class Planned {
       if (flows_[b]) {
         walk_backward(b, live, grads, reducing);
       }
-      const bool is_here = recomputed_unit_ == units_[b].first && recomputed_to_ >= b;
+      const bool is_here = recomputed_unit_ == facts_.unit_of(b).first && recomputed_to_ >= b;
       if (is_here && !flows_[b]) {
         live.activations -= held().second_outputs(b);
       }
-      if (const uint32_t last = units_[b].last;
-          units_[b].first == b && held().moved_bytes(last) > 0) {
+      if (const uint32_t last = facts_.unit_of(b).last;
+          facts_.unit_of(b).first == b && held().moved_bytes(last) > 0) {
         live.activations -= activations_->drop_moved(last);
       }
       live.activations -= held().held_outputs(b) - (is_here ? 0 : held().dropped_bytes(b, b));
@@ -287,7 +274,7 @@ class Planned {
 
   // Adds what was moved away of the unit that ends with block b, and of the one that is read ahead.
   void bring_back(uint32_t b, Live& live) {
-    if (units_[b].last != b || held().moved_bytes(b) == 0) {
+    if (facts_.unit_of(b).last != b || held().moved_bytes(b) == 0) {
       return;
     }
     live.activations += read_ahead_ == b ? 0 : held().moved_bytes(b);
@@ -297,7 +284,7 @@ class Planned {
 
   void walk_backward(uint32_t b, Live& live, std::vector<int64_t>& grads, int64_t& reducing) {
     live.gathered -= acquire(b, live);
-    const uint32_t first = units_[b].first;
+    const uint32_t first = facts_.unit_of(b).first;
     const int64_t copies = first > 0 ? acquire_for_backward(first - 1, live) : 0;
     if (held().is_recomputed(b) && recomputed_unit_ != first) {
       recomputed_unit_ = first;
@@ -321,10 +308,10 @@ class Planned {
     int64_t begun = 0;
     for (const size_t g : gathered_in_[b]) {
       const PlannedGroup& group = groups_[g];
-      if (!group.keeps_gradients && grads_held_.insert(g).second) {
+      if (!group.facts.keeps_gradients && grads_held_.insert(g).second) {
         live.gathered += group.whole_grad;
       }
-      begun += group.first_back == b ? begins(group) : 0;
+      begun += group.use.first_back == b ? begins(group) : 0;
     }
     now = live;
     now.activations += held().parameter_grad_bytes(b);
@@ -332,9 +319,9 @@ class Planned {
     live.gathered -= reducing + copies;
     for (const size_t g : gathered_in_[b]) {
       const PlannedGroup& group = groups_[g];
-      if (group.first_back == b) {
+      if (group.use.first_back == b) {
         release(g, live);
-        live.gathered += begins(group) - (group.keeps_gradients ? 0 : group.whole_grad);
+        live.gathered += begins(group) - (group.facts.keeps_gradients ? 0 : group.whole_grad);
       }
     }
     reducing = begun;
@@ -351,10 +338,11 @@ class Planned {
     if (group.is_bucketed || group.whole_grad == 0) {
       return 0;
     }
-    const int64_t kept =
-        group.keeps_gradients ? 0 : group.whole_grad + group.whole_grad / group.slices;
+    const int64_t kept = group.facts.keeps_gradients
+                             ? 0
+                             : group.whole_grad + group.whole_grad / group.facts.num_slices;
     const int64_t narrowed = group.wire_grad != group.whole_grad ? group.wire_grad : 0;
-    const int64_t received = !subject_.has_host && group.slices > 1 ? group.wire_grad : 0;
+    const int64_t received = !subject_.has_host && group.facts.num_slices > 1 ? group.wire_grad : 0;
     return kept + narrowed + received;
   }
 
@@ -362,7 +350,7 @@ class Planned {
 
   // Returns how often a group's parameters are gathered in a microbatch.
   static int64_t gathers(const PlannedGroup& group) {
-    return !group.last_back.has_value() || group.stays_after_forward ? 1 : 2;
+    return !group.use.last_back.has_value() || group.use.stays_after_forward ? 1 : 2;
   }
   // Returns how often a slice's gradients are summed over replicas in a step.
   int64_t sums() const { return on_host() ? subject_.microbatches : 1; }
@@ -375,9 +363,9 @@ class Planned {
     for (const PlannedGroup& group : groups_) {
       const int64_t gathered =
           group.gather_bytes *
-          (group.keeps_parameters ? 1 : gathers(group) * subject_.microbatches);
+          (group.facts.keeps_parameters ? 1 : gathers(group) * subject_.microbatches);
       const int64_t scattered =
-          group.reduce_bytes * (group.keeps_gradients ? 1 : subject_.microbatches);
+          group.reduce_bytes * (group.facts.keeps_gradients ? 1 : subject_.microbatches);
       traffic.all_gather.sent += gathered;
       traffic.reduce_scatter.sent += scattered;
       by_shard += gathered + scattered;
@@ -401,10 +389,10 @@ class Planned {
   // ---- seconds ----
 
   double gather_seconds(const PlannedGroup& group) const {
-    const double copy =
-        on_host() ? static_cast<double>(group.whole_seen / group.slices) / machine_.bandwidth_host
-                  : 0;
-    return copy + links_.seconds(group.gather_bytes, group.slices, &Crossing::shard);
+    const double copy = on_host() ? static_cast<double>(group.whole_seen / group.facts.num_slices) /
+                                        machine_.bandwidth_host
+                                  : 0;
+    return copy + links_.seconds(group.gather_bytes, group.facts.num_slices, &Crossing::shard);
   }
 
   // Returns the seconds to gather the parameters of block b before it runs. Parameters that stay
@@ -413,9 +401,9 @@ class Planned {
     double seconds = 0;
     for (const size_t g : gathered_in_[b]) {
       const PlannedGroup& group = groups_[g];
-      const bool is_here =
-          is_backward ? group.last_back == b && !group.stays_after_forward : group.first == b;
-      const bool is_due = group.keeps_parameters ? is_first && !is_backward : true;
+      const bool is_here = is_backward ? group.use.last_back == b && !group.use.stays_after_forward
+                                       : group.use.first == b;
+      const bool is_due = group.facts.keeps_parameters ? is_first && !is_backward : true;
       seconds += is_here && is_due ? gather_seconds(group) : 0;
     }
     return seconds;
@@ -425,12 +413,12 @@ class Planned {
     double seconds = 0;
     for (const size_t g : gathered_in_[b]) {
       const PlannedGroup& group = groups_[g];
-      if (group.first_back != b || group.is_bucketed) {
+      if (group.use.first_back != b || group.is_bucketed) {
         continue;
       }
-      if (is_last || !group.keeps_gradients) {
-        seconds += links_.seconds(group.reduce_bytes, group.slices, &Crossing::shard);
-        seconds += on_host() ? static_cast<double>(group.whole_grad / group.slices) /
+      if (is_last || !group.facts.keeps_gradients) {
+        seconds += links_.seconds(group.reduce_bytes, group.facts.num_slices, &Crossing::shard);
+        seconds += on_host() ? static_cast<double>(group.whole_grad / group.facts.num_slices) /
                                    machine_.bandwidth_host
                              : 0;
       }
@@ -512,15 +500,13 @@ class Planned {
   const ModelGraph& graph_;
   const PlanMachine& machine_;
   PlannedLinks links_;
-  std::vector<uint32_t> tails_;  // blocks that run in chunks, with a loss chunk
+  const std::vector<int64_t> grad_bytes_;  // by parameter; 0 if frozen
+  const GraphFacts facts_;
   RankPlan plan_;
   std::vector<PlannedGroup> groups_;
   std::vector<PlannedBucket> buckets_;
   std::vector<std::vector<size_t>> gathered_in_;  // by block: the groups that it uses
-  std::vector<ModelUnit> units_;                  // by block
-  std::vector<int64_t> grad_bytes_;               // by parameter; 0 if frozen
   std::vector<bool> needs_grad_;                  // by value
-  std::vector<std::vector<uint32_t>> last_read_;  // by block
   uint32_t recomputed_unit_ = kNoIndex;           // first block of the unit recomputed last
   uint32_t recomputed_to_ = 0;                    // its last block that was recomputed
   std::vector<bool> flows_;                       // by block: has a backward

@@ -219,7 +219,9 @@ void run_case(const Case& shape, const std::function<void(RankGroups& ranks)>& b
 
 ParameterLayout layout_of(const Case& shape, const RankRole& role, at::ScalarType dtype) {
   ParameterLayout layout = layout_of(dtype);
-  layout.sharing = sharing_of(role, shape.stage, shape.is_forced);
+  // Resharding shards a single rank too.
+  const auto reshard = shape.is_forced ? std::optional<bool>(true) : std::nullopt;
+  layout.sharing = sharing_of({.stage = shape.stage, .reshard_after_forward = reshard}, role);
   layout.unsharded = unsharded_of(role);
   if (shape.has_unsharded) {
     layout.is_unsharded = [](uint32_t p) { return p == 2; };
