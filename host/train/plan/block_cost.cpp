@@ -203,6 +203,10 @@ class Planner {
       cost.output_bytes += cost.bytes_of_output.back();
       learn_axes(graph_.values[v], shape_of(v));
     }
+    cost.bytes_of_rows.clear();
+    for (const uint32_t v : facts_.rows_first_read_by(b)) {
+      cost.bytes_of_rows.push_back(bytes_of(shape_of(v), dtypes_[v]));
+    }
     return cost;
   }
 

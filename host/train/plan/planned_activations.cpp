@@ -10,14 +10,12 @@ namespace tenon {
 PlannedActivations::PlannedActivations(const PlanSubject& subject,
                                        const PlanChoice& choice,
                                        const GraphFacts& facts,
-                                       const std::vector<int64_t>& grad_bytes,
-                                       const std::vector<bool>& needs_grad)
+                                       const std::vector<int64_t>& grad_bytes)
     : subject_(subject),
       graph_(subject.graph),
       choice_(choice),
       facts_(facts),
       grad_bytes_(grad_bytes),
-      needs_grad_(needs_grad),
       value_bytes_(graph_.values.size(), 0),
       is_gone_(graph_.values.size(), false),
       moved_(graph_.blocks.size()) {
@@ -47,6 +45,10 @@ void PlannedActivations::measure_values() {
     for (size_t i = 0; i < block.outputs.size(); ++i) {
       value_bytes_[block.outputs[i]] =
           static_cast<int64_t>(share * static_cast<double>(subject_.costs[b].bytes_of_output[i]));
+    }
+    const std::vector<uint32_t>& rows = facts_.rows_first_read_by(b);
+    for (size_t i = 0; i < rows.size(); ++i) {
+      value_bytes_[rows[i]] = subject_.costs[b].bytes_of_rows[i];
     }
   }
 }
@@ -80,6 +82,14 @@ void PlannedActivations::find_moved_values() {
 int64_t PlannedActivations::output_bytes(uint32_t b) const {
   int64_t bytes = 0;
   for (const uint32_t v : graph_.blocks[b].outputs) {
+    bytes += value_bytes_[v];
+  }
+  return bytes;
+}
+
+int64_t PlannedActivations::row_bytes(uint32_t b) const {
+  int64_t bytes = 0;
+  for (const uint32_t v : facts_.rows_first_read_by(b)) {
     bytes += value_bytes_[v];
   }
   return bytes;
@@ -164,7 +174,7 @@ int64_t PlannedActivations::working_bytes(uint32_t b) const {
   const double share = *choice_.block_tile_share;
   int64_t whole = 0;  // gradients of inputs, assembled from tiles
   for (const uint32_t v : graph_.blocks[b].inputs) {
-    whole += share < 1 && needs_grad_[v] ? value_bytes_[v] : 0;
+    whole += share < 1 && facts_.has_gradient(v) ? value_bytes_[v] : 0;
   }
   const auto of_tile = static_cast<double>(cost.saved_bytes + cost.output_bytes) + rest;
   return results + whole + static_cast<int64_t>(share * of_tile);

@@ -16,12 +16,11 @@ namespace tenon {
 class PlannedActivations {
  public:
   // The tails of `facts`, or the last block, run in chunks if the subject has chunks. `grad_bytes`
-  // is by parameter, `needs_grad` by value. All references outlive this object.
+  // is by parameter. All references outlive this object.
   PlannedActivations(const PlanSubject& subject,
                      const PlanChoice& choice,
                      const GraphFacts& facts,
-                     const std::vector<int64_t>& grad_bytes,
-                     const std::vector<bool>& needs_grad);
+                     const std::vector<int64_t>& grad_bytes);
 
   bool is_chunked(uint32_t b) const;
   bool is_recomputed(uint32_t b) const;
@@ -34,6 +33,8 @@ class PlannedActivations {
   int64_t forget(uint32_t v) { return std::exchange(value_bytes_[v], 0); }
 
   int64_t output_bytes(uint32_t b) const;
+  // Bytes of the table rows that the block is the first to read. They stay until its backward.
+  int64_t row_bytes(uint32_t b) const;
   // Bytes of the outputs of blocks [first, last] that are dropped after forward.
   int64_t dropped_bytes(uint32_t first, uint32_t last) const;
   // Bytes of the outputs that are in memory when the block's backward has ended.
@@ -71,7 +72,6 @@ class PlannedActivations {
   const PlanChoice choice_;
   const GraphFacts& facts_;
   const std::vector<int64_t>& grad_bytes_;
-  const std::vector<bool>& needs_grad_;
   std::vector<int64_t> value_bytes_;
   std::vector<bool> is_dropped_;              // by value: between forward and backward
   std::vector<bool> is_gone_;                 // by value: brought back and dropped again

@@ -30,7 +30,6 @@ class Planned {
         grad_bytes_(gradient_bytes(subject)),
         facts_(subject.graph, [this](uint32_t p) { return grad_bytes_[p] > 0; }) {
     plan_.choice = choice;
-    find_paths();
     for (const GroupLayout& layout : subject.groups) {
       share(layout);
     }
@@ -46,7 +45,7 @@ class Planned {
         gathered_in_[b].push_back(g);
       }
     }
-    activations_.emplace(subject, choice, facts_, grad_bytes_, needs_grad_);
+    activations_.emplace(subject, choice, facts_, grad_bytes_);
   }
 
   RankPlan plan() {
@@ -76,22 +75,6 @@ class Planned {
       }
     }
     return bytes;
-  }
-
-  // Finds the blocks that have a backward, and the values that need a gradient.
-  void find_paths() {
-    needs_grad_.assign(graph_.values.size(), false);
-    for (uint32_t b = 0; b < num_blocks(); ++b) {
-      const ModelBlock& block = graph_.blocks[b];
-      const bool trains =
-          std::ranges::any_of(block.parameters, [&](uint32_t p) { return grad_bytes_[p] > 0; });
-      const bool flows =
-          trains || std::ranges::any_of(block.inputs, [&](uint32_t v) { return needs_grad_[v]; });
-      flows_.push_back(flows);
-      for (const uint32_t v : block.outputs) {
-        needs_grad_[v] = flows;
-      }
-    }
   }
 
   // ---- persistent memory ----
@@ -175,7 +158,9 @@ class Planned {
     }
     return copies;
   }
-  int64_t acquire_for_backward(uint32_t b, Live& live) { return flows_[b] ? acquire(b, live) : 0; }
+  int64_t acquire_for_backward(uint32_t b, Live& live) {
+    return facts_.has_backward(b) ? acquire(b, live) : 0;
+  }
   void release(size_t g, Live& live) {
     if (held_.erase(g) > 0) {
       live.gathered -= groups_[g].whole_seen;
@@ -185,7 +170,7 @@ class Planned {
   // Returns the nearest earlier block with a backward, or nothing.
   std::optional<uint32_t> next_backward(uint32_t b) const {
     while (b-- > 0) {
-      if (flows_[b]) {
+      if (facts_.has_backward(b)) {
         return b;
       }
     }
@@ -196,7 +181,7 @@ class Planned {
   int64_t drop_read_values(uint32_t b) {
     int64_t bytes = 0;
     for (const uint32_t v : facts_.last_read_by(b)) {
-      if (!flows_[graph_.values[v].maker]) {
+      if (!facts_.has_backward(graph_.values[v].maker)) {
         bytes += activations_->forget(v);
       }
     }
@@ -206,7 +191,7 @@ class Planned {
   void walk_losses(Live& live, std::vector<int64_t>& grads) {
     for (const PlannedLoss& loss : subject_.losses) {
       for (const uint32_t v : loss.values) {
-        if (grads[v] == 0 && needs_grad_[v]) {
+        if (grads[v] == 0 && facts_.has_gradient(v)) {
           grads[v] = held().value_bytes(v);
           live.activations += grads[v];
         }
@@ -221,8 +206,8 @@ class Planned {
     note(live, "loss", num_blocks() - 1);
     if (held().is_chunked(num_blocks() - 1)) {  // gradients of its inputs, assembled from chunks
       for (const uint32_t v : graph_.blocks.back().inputs) {
-        live.activations += needs_grad_[v] ? held().value_bytes(v) : 0;
-        grads[v] += needs_grad_[v] ? held().value_bytes(v) : 0;
+        live.activations += facts_.has_gradient(v) ? held().value_bytes(v) : 0;
+        grads[v] += facts_.has_gradient(v) ? held().value_bytes(v) : 0;
       }
     }
   }
@@ -234,7 +219,8 @@ class Planned {
       // Parameters of the next unit are gathered while b runs.
       const uint32_t next = facts_.unit_of(b).last + 1;
       const int64_t copies = next < num_blocks() ? acquire(next, live) : 0;
-      live.activations += held().output_bytes(b) + held().kept_bytes(b, flows_[b]);
+      live.activations += held().row_bytes(b) + held().output_bytes(b) +
+                          held().kept_bytes(b, facts_.has_backward(b));
       note(live, "forward", b);
       live.gathered -= copies;
       live.activations -= drop_read_values(b);
@@ -253,11 +239,11 @@ class Planned {
     int64_t reducing = 0;  // unsharded gradients, reduced while the next block runs
     for (uint32_t b = num_blocks(); b-- > 0;) {
       bring_back(b, live);
-      if (flows_[b]) {
+      if (facts_.has_backward(b)) {
         walk_backward(b, live, grads, reducing);
       }
       const bool is_here = recomputed_unit_ == facts_.unit_of(b).first && recomputed_to_ >= b;
-      if (is_here && !flows_[b]) {
+      if (is_here && !facts_.has_backward(b)) {
         live.activations -= held().second_outputs(b);
       }
       if (const uint32_t last = facts_.unit_of(b).last;
@@ -265,9 +251,12 @@ class Planned {
         live.activations -= activations_->drop_moved(last);
       }
       live.activations -= held().held_outputs(b) - (is_here ? 0 : held().dropped_bytes(b, b));
-      for (const uint32_t v : graph_.blocks[b].outputs) {
-        live.activations -= grads[v];
-        grads[v] = 0;
+      live.activations -= held().row_bytes(b);
+      for (const std::vector<uint32_t>* const values :
+           {&facts_.rows_first_read_by(b), &graph_.blocks[b].outputs}) {
+        for (const uint32_t v : *values) {
+          live.activations -= std::exchange(grads[v], 0);
+        }
       }
     }
   }
@@ -290,7 +279,7 @@ class Planned {
       recomputed_unit_ = first;
       recomputed_to_ = b;
       for (uint32_t again = first; again <= b; ++again) {
-        live.activations += held().recompute_bytes(again, flows_[again]);
+        live.activations += held().recompute_bytes(again, facts_.has_backward(again));
       }
     }
     Live now = live;
@@ -300,7 +289,7 @@ class Planned {
     // the gradients.
     live.activations -= held().saved_bytes(b) + held().second_outputs(b);
     for (const uint32_t v : graph_.blocks[b].inputs) {
-      if (needs_grad_[v] && grads[v] == 0) {
+      if (facts_.has_gradient(v) && grads[v] == 0) {
         grads[v] = held().value_bytes(v);
         live.activations += grads[v];
       }
@@ -477,7 +466,7 @@ class Planned {
     double reducing = 0;
     bool is_first = true;
     for (uint32_t b = num_blocks(); b-- > 0;) {
-      if (!flows_[b]) {
+      if (!facts_.has_backward(b)) {
         continue;
       }
       if (is_first) {
@@ -506,10 +495,8 @@ class Planned {
   std::vector<PlannedGroup> groups_;
   std::vector<PlannedBucket> buckets_;
   std::vector<std::vector<size_t>> gathered_in_;  // by block: the groups that it uses
-  std::vector<bool> needs_grad_;                  // by value
   uint32_t recomputed_unit_ = kNoIndex;           // first block of the unit recomputed last
   uint32_t recomputed_to_ = 0;                    // its last block that was recomputed
-  std::vector<bool> flows_;                       // by block: has a backward
   std::optional<PlannedActivations> activations_;
   uint32_t read_ahead_ = kNoIndex;  // end of the unit that is brought back ahead of its backward
   std::set<size_t> held_;

@@ -283,6 +283,32 @@ TEST_CASE("a unit is gathered and recomputed as one, worked out by hand", "[mode
         (2 * unit + 64) * 4 / 2);
 }
 
+TEST_CASE("rows of tables count until the backward of their first reader, and are trained",
+          "[model]") {
+  // Block 0 has no parameter, and reads rows of 600 bytes, which block 2 reads too.
+  PlanSubject subject = small_chain();
+  subject.graph.parameters[0].flags = TENON_PARAM_FROZEN;
+  subject.groups = lay_out_groups(subject.graph, {});
+  const RankPlan without = plan_rank(subject, {}, kMachine);
+  ModelValue rows;
+  rows.name = "rows";
+  rows.lookup.emplace();
+  rows.users = {0, 2};
+  subject.graph.values.push_back(rows);
+  subject.graph.blocks[0].inputs.push_back(4);
+  subject.graph.blocks[2].inputs.push_back(4);
+  subject.costs[0].bytes_of_rows = {600};
+  const RankPlan with = plan_rank(subject, {}, kMachine);
+
+  // Without rows, block 0 has no backward: it keeps nothing. At the peak, backward of block 1,
+  // there are outputs, what is kept, the gradient of what block 1 made, and its working memory.
+  CHECK(without.memory.activations == (1000 + 2000) + 5000 + 2000 + 21'000);
+  // With rows, block 0 keeps 3000 bytes, and rows and the gradient that block 2 added exist too.
+  CHECK(with.memory.activations == (1000 + 2000) + (3000 + 5000) + 2000 + 21'000 + 2 * 600);
+  CHECK(with.memory.moment == "backward of block 'block1'");
+  CHECK(with.time.flops == without.time.flops + 2e9);
+}
+
 TEST_CASE("the time of a step is that of its slowest parts, worked out by hand", "[model]") {
   const auto is = [](double is, double wanted) {
     return std::abs(is - wanted) < 1e-9 + 1e-6 * std::abs(wanted);
