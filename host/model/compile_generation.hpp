@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Compiles the pass of text generation: the blocks that the logits depend on, with parameters
+// gathered where they are used. The programs have the effects of SequenceRunner, in its order.
+// Threads: any.
+#pragma once
+
+#include "host/model/program.hpp"
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace tenon {
+
+struct GenerationOptions {
+  uint32_t logits = kNoIndex;  // value that a block makes
+  // By block: the block reads earlier positions from caches. The tokenwise blocks behind the last
+  // one with caches then run on the last position only. Empty: all run on all positions.
+  std::vector<bool> has_caches = {};
+  bool has_many_ranks = false;
+};
+
+// Compiles a pass of kind kGenerate.
+Program compile_generation(const GraphFacts& graph,
+                           std::span<const GroupFacts> groups,
+                           const GenerationOptions& options);
+
+}  // namespace tenon
