@@ -63,10 +63,10 @@ Loader::Loader(DataSource& source,
     if (PackedSource* const packed = source.packed()) {
       plan_rows(*packed, order, options, {.shuffle = options.shuffle, .key = key});
     } else {
-      deal_.emplace(
+      sampler_.emplace(
           num_samples, options.batch_size, options.rank, options.last, options.samples_per_step);
-      num_dropped_ = deal_->num_dropped(start.cursor);
-      plan_ = std::make_unique<MapPlan>(source, at, order, *deal_, start.cursor, max_batches_);
+      num_dropped_ = sampler_->num_dropped(start.cursor);
+      plan_ = std::make_unique<MapPlan>(source, at, order, *sampler_, start.cursor, max_batches_);
     }
   } else {
     position_.shards = shards_of_rank(source, options.rank, start.shards);
@@ -188,10 +188,10 @@ std::vector<int64_t> Loader::part_samples() const {
 }
 
 std::optional<int64_t> Loader::num_batches_left() const {
-  if (!deal_) {
+  if (!sampler_) {
     return std::nullopt;
   }
-  const int64_t left = deal_->num_left(position_.cursor);
+  const int64_t left = sampler_->num_left(position_.cursor);
   return max_batches_ ? std::min(left, *max_batches_ - num_batches_) : left;
 }
 

@@ -13,10 +13,10 @@
 #pragma once
 
 #include "host/data/data_source.hpp"
-#include "host/data/deal.hpp"
 #include "host/data/loader_position.hpp"
 #include "host/data/pack_groups.hpp"
 #include "host/data/pack_plan.hpp"
+#include "host/data/rank_sampler.hpp"
 #include "host/data/read_ahead.hpp"
 #include "host/data/read_plan.hpp"
 #include "host/device/gpu.hpp"
@@ -112,7 +112,7 @@ class Loader {
   std::optional<Window> window_;  // the plan borrows it
   std::optional<int64_t> max_batches_;
   DataSource& source_;
-  std::optional<Deal> deal_;  // map style without packing
+  std::optional<RankSampler> sampler_;  // map style without packing
   LoaderPosition position_;
   std::optional<PackGroups> groups_;  // with packing; its plan borrows them
   const PackPlan* pack_plan_ = nullptr;

@@ -13,24 +13,24 @@ namespace tenon {
 MapPlan::MapPlan(DataSource& source,
                  const Window* window,
                  const SampleOrder& order,
-                 const Deal& deal,
+                 const RankSampler& sampler,
                  int64_t cursor,
                  std::optional<int64_t> max_batches)
     : source_(source),
       window_(window),
       order_(order),
-      deal_(deal),
+      sampler_(sampler),
       cursor_(cursor),
       left_(max_batches) {}
 
 std::optional<ReadRequest> MapPlan::next() {
-  if (!deal_.has_share(cursor_) || left_ == 0) {
+  if (!sampler_.has_share(cursor_) || left_ == 0) {
     return std::nullopt;
   }
   if (left_) {
     --*left_;
   }
-  const Share share = deal_.share(cursor_);
+  const Share share = sampler_.share(cursor_);
   cursor_ = share.cursor_after;
   return ReadRequest{.first = share.first, .count = share.count, .cursor_after = cursor_};
 }

@@ -6,8 +6,8 @@
 #pragma once
 
 #include "host/data/data_source.hpp"
-#include "host/data/deal.hpp"
 #include "host/data/order.hpp"
+#include "host/data/rank_sampler.hpp"
 #include "host/data/read_plan.hpp"
 
 #include <cstdint>
@@ -21,7 +21,7 @@ class MapPlan final : public ReadPlan {
   MapPlan(DataSource& source,
           const Window* window,
           const SampleOrder& order,
-          const Deal& deal,
+          const RankSampler& sampler,
           int64_t cursor,
           std::optional<int64_t> max_batches);
 
@@ -33,7 +33,7 @@ class MapPlan final : public ReadPlan {
   DataSource& source_;
   const Window* window_;
   SampleOrder order_;
-  Deal deal_;
+  RankSampler sampler_;
   int64_t cursor_;
   std::optional<int64_t> left_;
 };

@@ -2,7 +2,7 @@
 
 #include "host/data/mix_order.hpp"
 
-#include "host/data/deal.hpp"
+#include "host/data/rank_sampler.hpp"
 #include "host/error/assert.hpp"
 #include "host/error/error.hpp"
 #include "host/tensor/philox.hpp"

@@ -3,7 +3,7 @@
 #include "host/data/mix_source.hpp"
 
 #include "host/data/batch_builder.hpp"
-#include "host/data/deal.hpp"
+#include "host/data/rank_sampler.hpp"
 #include "host/error/assert.hpp"
 #include "host/error/error.hpp"
 #include "host/error/status.hpp"

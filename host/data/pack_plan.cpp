@@ -70,7 +70,7 @@ void PackPlan::look_ahead() {
 }
 
 // Until all rows are known, the next microbatch is complete, and not dropped.
-Deal PackPlan::deal() const {
+RankSampler PackPlan::sampler() const {
   return {num_known(),
           deals_.batch_size,
           deals_.rank,
@@ -83,14 +83,14 @@ std::optional<ReadRequest> PackPlan::next() {
     return std::nullopt;
   }
   look_ahead();
-  const Deal deal = this->deal();
-  if (!deal.has_share(cursor_)) {
+  const RankSampler sampler = this->sampler();
+  if (!sampler.has_share(cursor_)) {
     return std::nullopt;
   }
   if (deals_.max_batches) {
     --*deals_.max_batches;
   }
-  const Share share = deal.share(cursor_);
+  const Share share = sampler.share(cursor_);
   auto packed = std::make_shared<PackedRead>();
   for (; cursor_ < share.cursor_after; ++cursor_) {
     Ready& ready = ready_.front();
@@ -117,7 +117,7 @@ ReadResult PackPlan::read(const ReadRequest& request) {
 
 int64_t PackPlan::num_dropped() const {
   int64_t samples = 0;
-  if (is_complete() && !deal().has_share(cursor_)) {
+  if (is_complete() && !sampler().has_share(cursor_)) {
     for (const Ready& ready : ready_) {
       samples += counts_of(ready.row, source_.options().over_long).samples;
     }

@@ -4,14 +4,14 @@
 // order. Groups are packed when their rows are due, so the number of rows of a window is known only
 // at its last group.
 // Invariants: the rows depend only on order, lengths and options; each rank has its share of every
-// global microbatch, as in deal.hpp; any PackPosition is reached in the time of one group.
+// global microbatch, as in rank_sampler.hpp; any PackPosition is reached in the time of one group.
 // Threads: as in ReadPlan; functions that ReadPlan lacks are called together with next().
 
 #pragma once
 
-#include "host/data/deal.hpp"
 #include "host/data/pack_groups.hpp"
 #include "host/data/packed_source.hpp"
+#include "host/data/rank_sampler.hpp"
 #include "host/data/read_plan.hpp"
 
 #include <cstdint>
@@ -56,7 +56,7 @@ class PackPlan final : public ReadPlan {
   int64_t num_known() const { return cursor_ + static_cast<int64_t>(ready_.size()); }
   void pack_group(int64_t first_row);
   void look_ahead();
-  Deal deal() const;
+  RankSampler sampler() const;
 
   PackedSource& source_;
   const Window* window_;

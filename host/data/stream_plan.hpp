@@ -8,8 +8,8 @@
 #pragma once
 
 #include "host/data/data_source.hpp"
-#include "host/data/deal.hpp"
 #include "host/data/loader_position.hpp"
+#include "host/data/rank_sampler.hpp"
 #include "host/data/read_plan.hpp"
 
 #include <cstddef>

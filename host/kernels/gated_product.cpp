@@ -3,8 +3,8 @@
 #include "host/kernels/gated_product.hpp"
 
 #include "host/kernels/first_order.hpp"
-#include "host/kernels/made_by.hpp"
 #include "host/kernels/products.hpp"
+#include "host/kernels/saved_by.hpp"
 #include "host/kernels/swiglu.hpp"
 
 #include <ATen/ATen.h>
@@ -42,7 +42,7 @@ at::Tensor gated_product(const at::Tensor& gate, const at::Tensor& up) {
 }
 
 std::optional<GatedFactors> gated_factors_of(const at::Tensor& y) {
-  const auto made = made_by<GatedProduct>(y, 0);
+  const auto made = saved_by<GatedProduct>(y, 0);
   return made ? std::optional(GatedFactors{made->saved[0], made->saved[1]}) : std::nullopt;
 }
 

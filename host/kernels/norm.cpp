@@ -4,8 +4,8 @@
 
 #include "host/kernels/first_order.hpp"
 #include "host/kernels/fused.hpp"
-#include "host/kernels/made_by.hpp"
 #include "host/kernels/row_math.hpp"
+#include "host/kernels/saved_by.hpp"
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
@@ -305,10 +305,10 @@ at::Tensor layer_norm(const at::Tensor& x,
 }
 
 std::optional<NormAgain> norm_of(const at::Tensor& y) {
-  auto made = made_by<RmsNorm>(y, 0);
-  made = made ? std::move(made) : made_by<AddRmsNorm>(y, 1);
+  auto made = saved_by<RmsNorm>(y, 0);
+  made = made ? std::move(made) : saved_by<AddRmsNorm>(y, 1);
   const bool is_layer_norm = !made.has_value();
-  made = made ? std::move(made) : made_by<LayerNorm>(y, 0);
+  made = made ? std::move(made) : saved_by<LayerNorm>(y, 0);
   if (!made) {
     return std::nullopt;
   }

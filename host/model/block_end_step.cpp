@@ -37,13 +37,13 @@ void add_loads(StepSums& sums, const std::vector<AuxLoss>& losses) {
   }
 }
 
-void BlockRunner::end_step(ShardedParameters* flow) {
+void BlockRunner::end_step(ShardedParameters* sharded) {
   if (sums_.is_empty()) {
     return;
   }
   const at::AutoGradMode no_grad(false);
-  if (flow != nullptr) {
-    flow->sum_over_ranks(sums_.buffer_sums(), "sums of buffers");
+  if (sharded != nullptr) {
+    sharded->sum_over_ranks(sums_.buffer_sums(), "sums of buffers");
   }
   sums_.apply();
   for (uint32_t b = 0; b < graph_.blocks.size() && sums_.proxy()->has_end_step(); ++b) {

@@ -134,9 +134,9 @@ class BlockRunner {
   StepSums& sums() { return sums_; }
   const StepSums& sums() const { return sums_; }
   // Ends a training step: adds up the sums of all ranks, and sets the buffers that follow from
-  // them. `flow` is null if there are no other ranks.
+  // them. `sharded` is null if there are no other ranks.
   // Errors: as forward
-  void end_step(ShardedParameters* flow);
+  void end_step(ShardedParameters* sharded);
 
   // Returns the dtype of a value outside its block, or nothing if the block may choose it.
   std::optional<at::ScalarType> border_dtype(uint32_t v) const;

@@ -24,29 +24,30 @@ namespace tenon {
 namespace {
 
 // Keeps the parameters of a block gathered during its forward.
-class FlowPass {
+class ShardedPass {
  public:
-  FlowPass(ShardedParameters* flow, uint32_t block) : flow_(flow), block_(block) {
-    if (flow_ != nullptr) {
-      flow_->before_forward(block_);
+  ShardedPass(ShardedParameters* sharded, uint32_t block) : sharded_(sharded), block_(block) {
+    if (sharded_ != nullptr) {
+      sharded_->before_forward(block_);
     }
   }
-  ~FlowPass() {
-    if (flow_ != nullptr) {
-      flow_->after_forward(block_);
+  ~ShardedPass() {
+    if (sharded_ != nullptr) {
+      sharded_->after_forward(block_);
     }
   }
-  FlowPass(const FlowPass&) = delete;
-  FlowPass& operator=(const FlowPass&) = delete;
+  ShardedPass(const ShardedPass&) = delete;
+  ShardedPass& operator=(const ShardedPass&) = delete;
 
  private:
-  ShardedParameters* flow_;
+  ShardedParameters* sharded_;
   uint32_t block_;
 };
 
-// The flow must learn of each backward if it moves anything, or has gradients used and freed.
-bool needs_flow(const ShardedParameters& flow, const ParameterStore& store) {
-  return !flow.is_idle() || std::ranges::any_of(store.groups(), [](const FlatGroup& group) {
+// Sharded parameters must learn of each backward if it moves anything, or has gradients used and
+// freed.
+bool needs_sharded(const ShardedParameters& sharded, const ParameterStore& store) {
+  return !sharded.is_idle() || std::ranges::any_of(store.groups(), [](const FlatGroup& group) {
     return group.sharing().frees_gradients;
   });
 }
@@ -57,14 +58,14 @@ ModelRunner::ModelRunner(ModelList models,
                          ParameterStore& store,
                          const ExecBase& base,
                          RecomputeMode recompute,
-                         ShardedParameters* flow,
+                         ShardedParameters* sharded,
                          RowSource* rows)
     : models_(std::move(models)),
       store_(store),
       graph_(store.graph()),
       compute_dtype_(base.compute_dtype),
       recompute_(recompute),
-      flow_(flow != nullptr && needs_flow(*flow, store) ? flow : nullptr),
+      sharded_(sharded != nullptr && needs_sharded(*sharded, store) ? sharded : nullptr),
       rows_(rows),
       facts_(facts_of(store)),
       blocks_(models_, store, base, facts_.values_with_gradient()),
@@ -208,15 +209,15 @@ void ModelRunner::replay(const Batch& batch,
     rows_->begin(&batch, place, lookup);
   }
   bool is_over = false;
-  if (flow_ != nullptr) {
-    flow_->begin_forward(false);
+  if (sharded_ != nullptr) {
+    sharded_->begin_forward(false);
   }
   // Collectives continue to the last block, even if `seen` ends the replay on this rank.
-  const bool is_together = flow_ != nullptr || rows_ != nullptr;
+  const bool is_together = sharded_ != nullptr || rows_ != nullptr;
   for (uint32_t b = 0; b < graph_.blocks.size() && (!is_over || is_together); ++b) {
     const ModelBlock& block = graph_.blocks[b];
     read_rows(b);
-    const FlowPass pass(flow_, b);
+    const ShardedPass pass(sharded_, b);
     if (is_over) {
       continue;
     }
@@ -260,8 +261,8 @@ void ModelRunner::forward(const Batch& batch, const CallPlace& place, Extent ext
     rows_->begin(
         &batch, place, place.is_train ? RowSource::Lookup::kTrain : RowSource::Lookup::kEvaluate);
   }
-  if (flow_ != nullptr) {
-    flow_->begin_forward(place.is_train);
+  if (sharded_ != nullptr) {
+    sharded_->begin_forward(place.is_train);
   }
   for (const auto b : c10::irange(static_cast<uint32_t>(graph_.blocks.size()))) {
     if (is_left_out(b, extent)) {
@@ -277,7 +278,7 @@ void ModelRunner::forward(const Batch& batch, const CallPlace& place, Extent ext
     for (const uint32_t v : block.inputs) {
       tape.inputs.push_back(as_leaf(values_[v], record && facts_.has_gradient(v)));
     }
-    if (const FlowPass pass(flow_, b); is_tiled(b)) {
+    if (const ShardedPass pass(sharded_, b); is_tiled(b)) {
       forward_tiles(b, false);
     } else {
       const bool keeps_results = keeps && keeps_attention(b);
@@ -325,13 +326,13 @@ void ModelRunner::run_idle(const CallPlace& place, RowSource::Lookup lookup, Ext
   if (rows_ != nullptr) {
     rows_->begin(nullptr, place, lookup);
   }
-  if (flow_ != nullptr) {
-    flow_->begin_forward(lookup == RowSource::Lookup::kTrain);
+  if (sharded_ != nullptr) {
+    sharded_->begin_forward(lookup == RowSource::Lookup::kTrain);
   }
   for (const auto b : c10::irange(static_cast<uint32_t>(graph_.blocks.size()))) {
     if (!is_left_out(b, extent)) {
       read_rows(b);
-      const FlowPass pass(flow_, b);
+      const ShardedPass pass(sharded_, b);
     }
   }
 }
@@ -345,13 +346,13 @@ void ModelRunner::forward_idle(const CallPlace& place, Extent extent) {
 }
 
 void ModelRunner::backward_idle(bool ends_step) {
-  if (flow_ != nullptr) {
-    flow_->begin_backward(ends_step);
+  if (sharded_ != nullptr) {
+    sharded_->begin_backward(ends_step);
   }
   for (auto b = static_cast<uint32_t>(graph_.blocks.size()); b-- > 0;) {
-    if (flow_ != nullptr) {
-      flow_->before_backward(b);
-      flow_->after_backward(b);
+    if (sharded_ != nullptr) {
+      sharded_->before_backward(b);
+      sharded_->after_backward(b);
     }
     hand_back_rows(b);
   }
@@ -377,19 +378,19 @@ void ModelRunner::add_grad(uint32_t v, at::Tensor grad) {
 
 void ModelRunner::backward(double aux_scale, const at::Tensor& loss_scale, bool ends_step) {
   const at::AutoGradMode no_grad(false);
-  if (flow_ != nullptr) {
-    flow_->begin_backward(ends_step);
+  if (sharded_ != nullptr) {
+    sharded_->begin_backward(ends_step);
   }
   for (auto b = static_cast<uint32_t>(graph_.blocks.size()); b-- > 0;) {
-    if (flow_ != nullptr) {
-      flow_->before_backward(b);
+    if (sharded_ != nullptr) {
+      sharded_->before_backward(b);
     }
     bring_back(b);
     backward_block(b, {aux_scale, loss_scale});
     tapes_[b].clear();
     drop_moved(b);
-    if (flow_ != nullptr) {
-      flow_->after_backward(b);
+    if (sharded_ != nullptr) {
+      sharded_->after_backward(b);
     }
     hand_back_rows(b);
     for (const uint32_t v : graph_.blocks[b].outputs) {
@@ -463,8 +464,8 @@ void ModelRunner::recompute(uint32_t last) {
 }
 
 void ModelRunner::clear() {
-  if (flow_ != nullptr) {
-    flow_->end_pass();
+  if (sharded_ != nullptr) {
+    sharded_->end_pass();
   }
   for (auto& tape : tapes_) {
     tape.clear();
@@ -479,9 +480,9 @@ void ModelRunner::clear() {
   tail_grads_.clear();
   piece_ = {};
   moved_.clear();
-  back_ = {};
-  if (away_ != nullptr) {
-    away_->clear();
+  reloaded_ = {};
+  if (offloaded_ != nullptr) {
+    offloaded_->clear();
   }
   recomputed_unit_ = kNoIndex;
 }

@@ -48,13 +48,13 @@ std::vector<uint32_t> tail_outputs(const ModelGraph& graph);
 
 class ModelRunner {
  public:
-  // `flow` gathers the parameters that blocks need; null if this rank always has all of them.
+  // `sharded` gathers the parameters that blocks need; null if this rank always has all of them.
   // `rows` provides the values that come from tables; null if there are none.
   ModelRunner(ModelList models,
               ParameterStore& store,
               const ExecBase& base,
               RecomputeMode recompute,
-              ShardedParameters* flow = nullptr,
+              ShardedParameters* sharded = nullptr,
               RowSource* rows = nullptr);
   ~ModelRunner();
   ModelRunner(const ModelRunner&) = delete;
@@ -114,7 +114,7 @@ class ModelRunner {
   // Adds the loads of the last forward to the sums.
   void add_loads();
   // Ends a training step, see BlockRunner.
-  void end_step(ShardedParameters* flow) { blocks_.end_step(flow); }
+  void end_step(ShardedParameters* sharded) { blocks_.end_step(sharded); }
 
   // Returns a value after forward, detached; undefined if it was not computed, is an optional input
   // that the batch lacks, or was not kept (keep_only).
@@ -185,7 +185,7 @@ class ModelRunner {
   std::vector<bool> is_kept_;            // by value; empty: all
   int64_t tile_ = 0;                     // positions; 0: no tiles
   std::vector<bool> tiled_blocks_;       // by block, with tiles
-  ShardedParameters* flow_;
+  ShardedParameters* sharded_;
   RowSource* rows_;
   CallPlace place_;
 
@@ -202,10 +202,10 @@ class ModelRunner {
     ModelUnit unit;
     std::vector<uint32_t> values;
   };
-  std::unique_ptr<ActivationStore> away_;     // null: nothing is moved
-  std::vector<std::vector<uint32_t>> moves_;  // by block, the last of its unit: values to move
+  std::unique_ptr<ActivationStore> offloaded_;  // null: nothing is moved
+  std::vector<std::vector<uint32_t>> moves_;    // by block, the last of its unit: values to move
   std::vector<Moved> moved_;
-  Moved back_;  // what backward has brought back last
+  Moved reloaded_;  // what backward has brought back last
 
   const GraphFacts facts_;
   BlockRunner blocks_;

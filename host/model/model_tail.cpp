@@ -21,8 +21,8 @@ namespace tenon {
 // The parameters of the tails stay until the pass ends, since each chunk needs them.
 void ModelRunner::enter_tails() {
   for (const auto b : c10::irange(static_cast<uint32_t>(graph_.blocks.size()))) {
-    if (facts_.is_tail(b) && flow_ != nullptr) {
-      flow_->before_forward(b);
+    if (facts_.is_tail(b) && sharded_ != nullptr) {
+      sharded_->before_forward(b);
     }
   }
 }

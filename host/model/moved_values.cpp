@@ -11,14 +11,14 @@
 namespace tenon {
 
 void ModelRunner::offload_to(std::unique_ptr<ActivationStore> store) {
-  away_ = std::move(store);
+  offloaded_ = std::move(store);
   moves_ = facts_.movable_values([this](uint32_t b) { return is_light(b) && !facts_.is_tail(b); },
                                  [this](uint32_t v) { return is_kept_.empty() || is_kept_[v]; });
 }
 
 // Moves the group of the unit that ends with block `b`.
 void ModelRunner::move_away(uint32_t b) {
-  if (away_ == nullptr || !place_.is_train || facts_.unit_of(b).last != b ||
+  if (offloaded_ == nullptr || !place_.is_train || facts_.unit_of(b).last != b ||
       b + 1 == graph_.blocks.size()) {
     return;
   }
@@ -48,7 +48,7 @@ void ModelRunner::move_away(uint32_t b) {
     }
   }
   if (!group.empty()) {
-    away_->push(std::move(group));
+    offloaded_->push(std::move(group));
     moved_.push_back(std::move(moved));
   }
 }
@@ -57,14 +57,14 @@ void ModelRunner::bring_back(uint32_t b) {
   if (moved_.empty() || moved_.back().unit.last != b) {
     return;
   }
-  back_ = std::move(moved_.back());
+  reloaded_ = std::move(moved_.back());
   moved_.pop_back();
-  std::vector<at::Tensor> group = away_->pop();
+  std::vector<at::Tensor> group = offloaded_->pop();
   size_t next = 0;
-  for (const uint32_t v : back_.values) {
+  for (const uint32_t v : reloaded_.values) {
     values_[v] = std::move(group[next++]);
   }
-  for (uint32_t of = back_.unit.first; of <= b; ++of) {
+  for (uint32_t of = reloaded_.unit.first; of <= b; ++of) {
     for (AttentionResult& result : tapes_[of].attention.results()) {
       if (std::exchange(result.is_away, false)) {
         result.y = std::move(group[next++]);
@@ -95,10 +95,10 @@ void ModelRunner::check_kept_attention() const {
 // Drops what was brought back for a unit whose backward has ended with block `b`. A value that
 // earlier units read too stays until its maker's backward.
 void ModelRunner::drop_moved(uint32_t b) {
-  if (back_.unit.first != b) {
+  if (reloaded_.unit.first != b) {
     return;
   }
-  for (const uint32_t v : std::exchange(back_, {}).values) {
+  for (const uint32_t v : std::exchange(reloaded_, {}).values) {
     if (graph_.values[v].users.front() >= b) {
       values_[v].reset();
     }

@@ -17,7 +17,8 @@ namespace {
 // The whole tensors of one parametrization, on the CPU.
 class WholeTensors {
  public:
-  WholeTensors(ParameterStore& store, ShardedParameters& flow) : store_(store), flow_(flow) {}
+  WholeTensors(ParameterStore& store, ShardedParameters& sharded)
+      : store_(store), sharded_(sharded) {}
 
   std::vector<at::Tensor> reals(const ModelParametrization& made) {
     std::map<size_t, at::Tensor> groups;
@@ -26,7 +27,7 @@ class WholeTensors {
       const ParameterStore::Place& place = store_.place(p);
       auto& group = groups[place.group];
       if (!group.defined()) {
-        group = flow_.gather_stored(store_.groups()[place.group]);
+        group = sharded_.gather_stored(store_.groups()[place.group]);
       }
       const FlatEntry& entry = store_.groups()[place.group].entries()[place.entry];
       whole.push_back(group.narrow(0, entry.offset, entry.numel)
@@ -63,7 +64,7 @@ class WholeTensors {
 
  private:
   ParameterStore& store_;
-  ShardedParameters& flow_;
+  ShardedParameters& sharded_;
 };
 
 template <class Body>
@@ -102,15 +103,15 @@ UnstoredValue drawn_value(const ParameterStore& store, uint64_t seed) {
 
 void start_parametrizations(const std::vector<uint32_t>& which,
                             ParameterStore& store,
-                            ShardedParameters& flow,
+                            ShardedParameters& sharded,
                             const ExecBase& base,
                             const UnstoredValue& unstored) {
   if (which.empty()) {
     return;
   }
   const at::AutoGradMode no_grad(false);
-  flow.resolve();
-  WholeTensors tensors(store, flow);
+  sharded.resolve();
+  WholeTensors tensors(store, sharded);
   for (const uint32_t k : which) {
     const ModelParametrization& made = store.graph().parametrizations[k];
     std::vector<at::Tensor> reals = tensors.reals(made);
@@ -129,7 +130,7 @@ void start_parametrizations(const std::vector<uint32_t>& which,
     tensors.keep_reals(made, reals);
     tensors.keep_buffers(made, buffers);
   }
-  flow.publish();
+  sharded.publish();
 }
 
 }  // namespace tenon

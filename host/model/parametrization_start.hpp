@@ -27,7 +27,7 @@ using UnstoredValue = std::function<at::Tensor(uint32_t parametrization)>;
 // Errors  those of the plugins, with the parameter's name; distributed.failed
 void start_parametrizations(const std::vector<uint32_t>& which,
                             ParameterStore& store,
-                            ShardedParameters& flow,
+                            ShardedParameters& sharded,
                             const ExecBase& base,
                             const UnstoredValue& unstored);
 

@@ -43,7 +43,7 @@ class ProgramCheck {
     for (size_t g = 0; g < groups_.size(); ++g) {
       require(!states_[g].is_gathered, formatted("group {} was not freed", g));
     }
-    require(away_.empty(), "values that were moved away did not come back");
+    require(offloaded_.empty(), "values that were moved away did not come back");
     return problem_;
   }
 
@@ -166,7 +166,7 @@ class ProgramCheck {
         break;
       case Op::kMoveAway:
         drop(values, true);
-        away_.push_back({b, {values.begin(), values.end()}});
+        offloaded_.push_back({b, {values.begin(), values.end()}});
         break;
       case Op::kBringBack:
         bring_back(b, values);
@@ -271,11 +271,11 @@ class ProgramCheck {
   }
 
   void bring_back(uint32_t b, std::span<const uint32_t> values) {
-    const bool is_last = !away_.empty() && away_.back().first == b &&
-                         std::ranges::equal(away_.back().second, values);
+    const bool is_last = !offloaded_.empty() && offloaded_.back().first == b &&
+                         std::ranges::equal(offloaded_.back().second, values);
     require(is_last, "it is not what was moved away last");
     if (is_last) {
-      away_.pop_back();
+      offloaded_.pop_back();
     }
     set(values);
   }
@@ -287,7 +287,7 @@ class ProgramCheck {
   std::vector<bool> is_set_;        // by value
   std::vector<Tape> tapes_;         // by block
   std::vector<GroupState> states_;  // by group
-  std::vector<std::pair<uint32_t, std::vector<uint32_t>>> away_;
+  std::vector<std::pair<uint32_t, std::vector<uint32_t>>> offloaded_;
   uint32_t repeated_unit_ = kNoIndex;
   uint32_t returned_ = kNoIndex;  // block whose backward has returned gradients
   std::string at_;

@@ -183,7 +183,7 @@ class BlockSequence : public SequenceRunner {
         text_(graph_.values[values_.ids].source, inputs),
         device_(store.device()),
         compute_dtype_(base.compute_dtype),
-        flow_(blocks.flow),
+        sharded_(blocks.sharded),
         needs_grad_(graph_.values.size(), false),
         blocks_(model, store, graph_, base, needs_grad_),
         last_reader_(graph_.values.size(), kNoIndex),
@@ -223,7 +223,7 @@ class BlockSequence : public SequenceRunner {
   at::Tensor run_blocks(const std::vector<int64_t>& more, TextBatch::Positions positions) {
     std::vector<at::Tensor> values(graph_.values.size());
     begin(text_.append(more, positions, device_), values);
-    const EndOfPass end(flow_);
+    const EndOfPass end(sharded_);
     for (uint32_t b = 0; b < graph_.blocks.size(); ++b) {
       if (!values_.needed[b]) {
         continue;
@@ -254,17 +254,17 @@ class BlockSequence : public SequenceRunner {
   // Frees what is gathered, also after an error.
   class EndOfPass {
    public:
-    explicit EndOfPass(ShardedParameters* flow) : flow_(flow) {}
+    explicit EndOfPass(ShardedParameters* sharded) : sharded_(sharded) {}
     EndOfPass(const EndOfPass&) = delete;
     EndOfPass& operator=(const EndOfPass&) = delete;
     ~EndOfPass() {
-      if (flow_ != nullptr) {
-        flow_->end_pass();
+      if (sharded_ != nullptr) {
+        sharded_->end_pass();
       }
     }
 
    private:
-    ShardedParameters* flow_;
+    ShardedParameters* sharded_;
   };
 
   // Reads the fields, and starts the lookups of their columns.
@@ -298,14 +298,14 @@ class BlockSequence : public SequenceRunner {
   }
 
   void gather(const std::vector<size_t>& groups) {
-    for (size_t i = 0; flow_ != nullptr && i < groups.size(); ++i) {
-      flow_->gather(groups[i]);
+    for (size_t i = 0; sharded_ != nullptr && i < groups.size(); ++i) {
+      sharded_->gather(groups[i]);
     }
   }
 
   void release(const std::vector<size_t>& groups) {
-    for (size_t i = 0; flow_ != nullptr && i < groups.size(); ++i) {
-      flow_->release(groups[i]);
+    for (size_t i = 0; sharded_ != nullptr && i < groups.size(); ++i) {
+      sharded_->release(groups[i]);
     }
   }
 
@@ -316,7 +316,7 @@ class BlockSequence : public SequenceRunner {
   TextBatch text_;
   const at::Device device_;
   const at::ScalarType compute_dtype_;
-  ShardedParameters* const flow_;
+  ShardedParameters* const sharded_;
   const std::vector<bool> needs_grad_;
   BlockRunner blocks_;
   std::vector<BlockTape> tapes_;            // by block

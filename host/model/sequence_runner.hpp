@@ -52,7 +52,7 @@ struct SequenceBlocks {
   const ModelGraph* graph = nullptr;  // as for BlockRunner; null: that of the store
   // Gathers the parameters of each block, so that all ranks make the same calls; null if this rank
   // always has all of them.
-  ShardedParameters* flow = nullptr;
+  ShardedParameters* sharded = nullptr;
 };
 
 // Returns a runner for a new sequence of at most `capacity` positions. All are borrowed.

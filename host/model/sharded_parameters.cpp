@@ -42,17 +42,17 @@ FlatSharing unsharded_of(const RankRole& role) {
 
 ShardedParameters::ShardedParameters(ParameterStore& store,
                                      RankGroups& ranks,
-                                     const FlowOptions& options)
-    : store_(store), ranks_(ranks), options_(options), ways_(store.groups().size()) {
+                                     const ShardingOptions& options)
+    : store_(store), ranks_(ranks), options_(options), states_(store.groups().size()) {
   const GraphFacts facts = facts_of(store);
   const std::vector<GroupFacts> groups = group_facts(store, store.graph());
   enter_forward_.resize(facts.num_blocks());
   leave_forward_.resize(facts.num_blocks());
   enter_backward_.resize(facts.num_blocks());
   leave_backward_.resize(facts.num_blocks());
-  for (size_t g = 0; g < ways_.size(); ++g) {
+  for (size_t g = 0; g < states_.size(); ++g) {
     const GroupUse use = use_of(facts, groups[g].blocks, options.reshard_after_forward);
-    ways_[g].is_kept_for_backward = use.stays_after_forward;
+    states_[g].is_kept_for_backward = use.stays_after_forward;
     enter_forward_[use.first].push_back(g);
     leave_forward_[use.last].push_back(g);
     if (use.last_back.has_value()) {
@@ -99,7 +99,7 @@ void ShardedParameters::lay_out_buckets() {
       group.move_whole_grad(arena.narrow(0, end, group.numel()));
       end += group.numel();
       ++num_groups;
-      ways_[members[i]].bucket = buckets_.size();
+      states_[members[i]].bucket = buckets_.size();
       const bool is_full = (end - begin) * element_bytes >= options_.bucket_bytes;
       if (is_full || i + 1 == members.size()) {
         buckets_.push_back({.memory = arena.narrow(0, begin, end - begin),
@@ -195,21 +195,21 @@ void ShardedParameters::sum_over_ranks(std::vector<at::Tensor>& tensors, const c
 
 void ShardedParameters::start_gather(size_t g) {
   FlatGroup& group = store_.groups()[g];
-  Way& way = ways_[g];
+  GroupState& state = states_[g];
   if (group.sharing().keeps_parameters || group.has_whole()) {
     return;
   }
   group.acquire_whole();
-  way.gathered_from = group.slice_to_gather();
-  way.gather = ranks_.gather().all_gather(
-      group.seen(), way.gathered_from, "parameters of '" + name(g) + "'");
+  state.gathered_from = group.slice_to_gather();
+  state.gather = ranks_.gather().all_gather(
+      group.seen(), state.gathered_from, "parameters of '" + name(g) + "'");
 }
 
 void ShardedParameters::finish_gather(size_t g) {
-  Way& way = ways_[g];
-  if (way.gather != nullptr) {
-    std::exchange(way.gather, nullptr)->wait();
-    way.gathered_from.reset();
+  GroupState& state = states_[g];
+  if (state.gather != nullptr) {
+    std::exchange(state.gather, nullptr)->wait();
+    state.gathered_from.reset();
   }
 }
 
@@ -239,7 +239,7 @@ void ShardedParameters::after_forward(uint32_t block) {
     return;
   }
   for (const size_t g : leave_forward_[block]) {
-    if (!is_train_ || !ways_[g].is_kept_for_backward) {
+    if (!is_train_ || !states_[g].is_kept_for_backward) {
       store_.groups()[g].release_whole();
     }
   }
@@ -292,7 +292,7 @@ void ShardedParameters::end_pass() {
   if (is_idle_) {
     return;
   }
-  for (size_t g = 0; g < ways_.size(); ++g) {
+  for (size_t g = 0; g < states_.size(); ++g) {
     if (!store_.groups()[g].sharing().keeps_parameters) {
       finish_gather(g);
       store_.groups()[g].release_whole();
@@ -306,7 +306,7 @@ void ShardedParameters::gather(size_t group) {
 }
 
 void ShardedParameters::resolve() {
-  for (size_t g = 0; g < ways_.size(); ++g) {
+  for (size_t g = 0; g < states_.size(); ++g) {
     finish_gather(g);
   }
 }
@@ -322,9 +322,9 @@ void ShardedParameters::publish() {
     for (const size_t g : entering) {
       FlatGroup& group = store_.groups()[g];
       if (group.sharing().num_slices > 1 && group.sharing().keeps_parameters) {
-        ways_[g].gathered_from = group.slice_to_gather();
-        ways_[g].gather = ranks_.gather().all_gather(
-            group.seen(), ways_[g].gathered_from, "parameters of '" + name(g) + "'");
+        states_[g].gathered_from = group.slice_to_gather();
+        states_[g].gather = ranks_.gather().all_gather(
+            group.seen(), states_[g].gathered_from, "parameters of '" + name(g) + "'");
       }
     }
   }
@@ -381,8 +381,8 @@ void ShardedParameters::start_reduction(size_t g) {
   FlatGroup& group = store_.groups()[g];
   group.resolve_grads();
   group.expect_sums();
-  if (ways_[g].bucket.has_value()) {
-    Bucket& bucket = buckets_[*ways_[g].bucket];
+  if (states_[g].bucket.has_value()) {
+    Bucket& bucket = buckets_[*states_[g].bucket];
     if (++bucket.num_ready == bucket.num_groups) {
       bucket.num_ready = 0;
       start_sum(ranks_.whole(), bucket.memory, bucket.what);

@@ -34,7 +34,7 @@
 
 namespace tenon {
 
-struct FlowOptions {
+struct ShardingOptions {
   // Free a unit's parameters between its forward and its backward; absent: all except the last.
   std::optional<bool> reshard_after_forward;
   int64_t bucket_bytes = 25 << 20;
@@ -49,7 +49,7 @@ FlatSharing unsharded_of(const RankRole& role);
 class ShardedParameters {
  public:
   // Moves gradients of `store` that are reduced together into contiguous memory.
-  ShardedParameters(ParameterStore& store, RankGroups& ranks, const FlowOptions& options);
+  ShardedParameters(ParameterStore& store, RankGroups& ranks, const ShardingOptions& options);
 
   // True if nothing has to be moved: one rank keeps everything.
   bool is_idle() const { return is_idle_; }
@@ -113,7 +113,7 @@ class ShardedParameters {
   void set_has_grad(const std::vector<uint8_t>& has_grad);
 
  private:
-  struct Way {
+  struct GroupState {
     bool is_kept_for_backward = false;
     std::optional<size_t> bucket;
     std::unique_ptr<Work> gather;  // pending
@@ -151,12 +151,12 @@ class ShardedParameters {
 
   ParameterStore& store_;
   RankGroups& ranks_;
-  FlowOptions options_;
+  ShardingOptions options_;
   bool is_idle_ = true;
   bool is_replicated_ = true;
   bool is_train_ = false;
   bool ends_step_ = true;
-  std::vector<Way> ways_;  // by group
+  std::vector<GroupState> states_;  // by group
   std::vector<Bucket> buckets_;
   std::vector<std::vector<size_t>> enter_forward_;  // by block: groups
   std::vector<std::vector<size_t>> leave_forward_;

@@ -54,8 +54,8 @@ std::string checksum_of(const nlohmann::json& entries) {
 
 // Once: the file is also read before it is replaced.
 void warn_of_corrupt(const std::string& file, const std::string& why) {
-  static std::atomic<bool> is_told = false;
-  if (!is_told.exchange(true)) {
+  static std::atomic<bool> is_reported = false;
+  if (!is_reported.exchange(true)) {
     log_warning("the vet cache " + file + " is corrupt (" + why +
                 "); all plugins are checked again");
   }

@@ -10,20 +10,20 @@ void EvaluationValues::during(uint64_t step, const std::function<void()>& work) 
     return;
   }
   is_inside_ = true;
-  flow_.resolve();
+  sharded_.resolve();
   optimizer_.use_evaluation_values({step, 0, false});
   const bool are_averages = has_averages();
   if (are_averages) {
     averages_->use_averages();
   }
-  flow_.publish();
+  sharded_.publish();
   work();
-  flow_.resolve();
+  sharded_.resolve();
   optimizer_.use_training_values();
   if (are_averages) {
     averages_->use_training_values();
   }
-  flow_.publish();
+  sharded_.publish();
   is_inside_ = false;
 }
 

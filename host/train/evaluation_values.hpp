@@ -20,9 +20,9 @@ class EvaluationValues {
  public:
   // All are borrowed; `averages` is null if no hook averages parameters.
   EvaluationValues(OptimizerDriver& optimizer,
-                   ShardedParameters& flow,
+                   ShardedParameters& sharded,
                    ParameterAverages* averages = nullptr)
-      : optimizer_(optimizer), flow_(flow), averages_(averages) {}
+      : optimizer_(optimizer), sharded_(sharded), averages_(averages) {}
 
   // True if evaluations change parameters.
   bool differ() const {
@@ -38,7 +38,7 @@ class EvaluationValues {
   bool has_averages() const { return averages_ != nullptr && averages_->has_values(); }
 
   OptimizerDriver& optimizer_;
-  ShardedParameters& flow_;
+  ShardedParameters& sharded_;
   ParameterAverages* averages_;
   bool is_inside_ = false;
   bool is_final_ = false;

@@ -96,7 +96,7 @@ void FiniteCheck::share_norm(const FreedGradients* freed) {
     norm_ = freed->norm();
     return;
   }
-  if (is_alone() || (parts_.flow.is_replicated() && !parts_.are_gradients_rewritten)) {
+  if (is_alone() || (parts_.sharded.is_replicated() && !parts_.are_gradients_rewritten)) {
     norm_ = grad_norm(groups, NormOf::kAll);
     return;
   }

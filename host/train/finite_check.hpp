@@ -38,7 +38,7 @@ class FiniteCheck final : public WithStateFields<FiniteCheck> {
   struct Parts {
     RunState& state;  // updates that a device skipped are subtracted
     ParameterStore& parameters;
-    ShardedParameters& flow;
+    ShardedParameters& sharded;
     RankGroups& ranks;
     TableSet* tables = nullptr;
     LossScale* loss_scale = nullptr;  // null except under fp16

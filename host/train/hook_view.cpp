@@ -69,7 +69,7 @@ ParameterView HookView::parameter(size_t i) {
   parameter_values_ = {is_whole ? whole_view(whole_.values[place.group])
                                 : group.data_view(place.entry)};
   const bool has_grad = is_whole ? whole_.grads[place.group].defined()
-                                 : step_.are_gradients_final || parts_.flow.is_idle();
+                                 : step_.are_gradients_final || parts_.sharded.is_idle();
   if (place.trainable && entry.has_grad && has_grad && !group.sharing().frees_gradients) {
     parameter_values_.push_back(is_whole ? whole_view(whole_.grads[place.group])
                                          : group.grad_view(place.entry));

@@ -57,7 +57,7 @@ class HookView final : public RunView {
     const LossSet& losses;
     const ModelRunner& model;
     const ParameterStore& parameters;
-    const ShardedParameters& flow;
+    const ShardedParameters& sharded;
     const OptimizerDriver& optimizer;
     const FiniteCheck& finite_check;
     MetricBook& metrics;

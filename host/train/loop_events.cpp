@@ -10,12 +10,12 @@ LoopEvents::LoopEvents(std::vector<HookProxy> hooks,
                        uint32_t rank,
                        HookView& view,
                        ParameterStore& parameters,
-                       ShardedParameters& flow,
+                       ShardedParameters& sharded,
                        PublishedState& published,
                        const ExecBase& exec)
     : view_(view),
       parameters_(parameters),
-      flow_(flow),
+      sharded_(sharded),
       published_(published),
       hooks_(std::move(hooks), rank, view, exec) {
   for (uint32_t event = 0; event < TENON_NUM_EVENTS; ++event) {
@@ -25,7 +25,7 @@ LoopEvents::LoopEvents(std::vector<HookProxy> hooks,
     const auto asks_for_whole = [event](const HookProxy& hook) {
       return hook.info().full_parameters && (hook.info().events & TENON_EVENT_BIT(event)) != 0;
     };
-    if (!flow_.is_idle() && std::ranges::any_of(hooks_.hooks(), asks_for_whole)) {
+    if (!sharded_.is_idle() && std::ranges::any_of(hooks_.hooks(), asks_for_whole)) {
       whole_parameters_ |= TENON_EVENT_BIT(event);
     }
   }
@@ -49,14 +49,14 @@ void LoopEvents::fire_with_parameters(uint32_t event) {
   const bool is_written = (parameter_writes_ & TENON_EVENT_BIT(event)) != 0;
   const bool are_grads_written = rewrites_gradients_ && event == TENON_EVENT_BEFORE_OPTIMIZER_STEP;
   auto& groups = parameters_.groups();
-  flow_.resolve();
+  sharded_.resolve();
   if (is_whole) {
     WholeGroups whole;
     for (FlatGroup& group : groups) {
-      whole.values.push_back(flow_.gather_stored(group));
+      whole.values.push_back(sharded_.gather_stored(group));
       const bool has_grad = group.any_has_grad() && !group.sharing().frees_gradients;
       whole.grads.push_back(view_.step().are_gradients_final && has_grad
-                                ? flow_.gather_gradient(group)
+                                ? sharded_.gather_gradient(group)
                                 : at::Tensor());
     }
     view_.show_whole(std::move(whole));
@@ -74,7 +74,7 @@ void LoopEvents::fire_with_parameters(uint32_t event) {
   }
   view_.show_whole({});
   if (is_written) {
-    flow_.publish();
+    sharded_.publish();
   }
 }
 

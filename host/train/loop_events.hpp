@@ -25,7 +25,7 @@ class LoopEvents {
              uint32_t rank,
              HookView& view,
              ParameterStore& parameters,
-             ShardedParameters& flow,
+             ShardedParameters& sharded,
              PublishedState& published,
              const ExecBase& exec);
 
@@ -59,7 +59,7 @@ class LoopEvents {
 
   HookView& view_;
   ParameterStore& parameters_;
-  ShardedParameters& flow_;
+  ShardedParameters& sharded_;
   PublishedState& published_;
   HookList hooks_;
   uint64_t parameter_writes_ = 0;  // TENON_EVENT_BIT of events at which a hook writes parameters

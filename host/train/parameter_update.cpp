@@ -23,7 +23,7 @@ ParameterUpdate::ParameterUpdate(Parts parts)
           [](const ModelBuffer& buffer) { return buffer.kind == TENON_BUFFER_STATE; })) {
   if (parts_.train.update_in_backward) {
     freed_.emplace(parts_.parameters.groups());
-    parts_.flow.on_final_gradients([this](size_t group) { update_group(group); });
+    parts_.sharded.on_final_gradients([this](size_t group) { update_group(group); });
   }
 }
 
@@ -134,20 +134,20 @@ void ParameterUpdate::finish_table_gradients(const at::Tensor& scale) {
 // are reduced.
 void ParameterUpdate::share_has_grad() {
   if (is_alone()) {
-    parts_.flow.finish_gradients();
+    parts_.sharded.finish_gradients();
   } else {
-    std::vector<uint8_t> has_grad = parts_.flow.has_grad();
+    std::vector<uint8_t> has_grad = parts_.sharded.has_grad();
     has_grad.push_back(parts_.finite_check.are_metrics_finite() ? 0 : 1);
     const auto gathering = parts_.ranks.tokens().start_gather(std::as_bytes(std::span(has_grad)),
                                                               "touched parameters");
-    parts_.flow.finish_gradients();
+    parts_.sharded.finish_gradients();
     const std::span<const std::byte> all = gathering->wait();
     for (size_t i = 0; i < all.size(); ++i) {
       has_grad[i % has_grad.size()] |= static_cast<uint8_t>(all[i]);
     }
     parts_.finite_check.set_metrics_finite(has_grad.back() == 0);
     has_grad.pop_back();
-    parts_.flow.set_has_grad(has_grad);
+    parts_.sharded.set_has_grad(has_grad);
   }
   parts_.view.step().are_gradients_final = true;
   if (parts_.state.step == 1) {
@@ -196,7 +196,7 @@ void ParameterUpdate::apply(double factor) {
   if (parts_.tables != nullptr && !parts_.finite_check.is_found_on_device()) {
     parts_.tables->update(factor, place);
   }
-  parts_.flow.publish();
+  parts_.sharded.publish();
   ++parts_.state.updates;
   if (parts_.averages != nullptr) {
     parts_.averages->update(parts_.state.step);
@@ -207,7 +207,7 @@ void ParameterUpdate::apply(double factor) {
 void ParameterUpdate::check_replicas() {
   const int64_t every = parts_.check_replicas_every;
   if (every > 0 && parts_.state.step % static_cast<uint64_t>(every) == 0 && !is_alone()) {
-    parts_.flow.check_replicas();
+    parts_.sharded.check_replicas();
   }
 }
 

@@ -37,7 +37,7 @@ class ParameterUpdate {
     int64_t check_replicas_every = 0;  // steps; 0: never
     RunState& state;
     ParameterStore& parameters;
-    ShardedParameters& flow;
+    ShardedParameters& sharded;
     OptimizerDriver& optimizer;
     ParameterAverages* averages = nullptr;  // null if no hook has averages
     TableSet* tables = nullptr;

@@ -95,7 +95,7 @@ RollBack::Result RollBack::run() {
     refuse(formatted("there is no checkpoint before step {}", spike.first_bad_step));
   }
   const RunState before = parts_.state;
-  parts_.flow.resolve();
+  parts_.sharded.resolve();
   Result result{.why = spike.why};
   try {
     load_first_valid(saved, parts_.ranks.all(), [&](const StateTree& tree) {

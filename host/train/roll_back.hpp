@@ -30,7 +30,7 @@ class RollBack final : public WithStateFields<RollBack> {
   struct Parts {
     const RunState& state;
     RankGroups& ranks;
-    ShardedParameters& flow;
+    ShardedParameters& sharded;
     const FiniteCheck& finite_check;
     CheckpointDriver& checkpoints;
     WholeState& whole;

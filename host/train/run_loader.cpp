@@ -73,7 +73,7 @@ void RunLoader::resume(const TakeState& take, const TakeState& take_position) {
   }
   load_saved(take, take_position);
   parts_.progress.say(formatted("resumed from {}, after step {}", resumed_from_, resumed_at_));
-  if (parts_.bank != nullptr && loaded_from_.empty()) {
+  if (parts_.pretrained != nullptr && loaded_from_.empty()) {
     parts_.progress.say("resuming: /load is skipped");
   }
 }
@@ -92,7 +92,7 @@ RunState RunLoader::load_model(WhichParameters which) {
     };
     load_saved(take, [](const StateTree&) {});
   }
-  parts_.flow.publish();
+  parts_.sharded.publish();
   parts_.progress.say("evaluating " + loaded_text_);
   return state;
 }
@@ -155,10 +155,10 @@ std::string RunLoader::resumed_boundary() const {
 }
 
 bool RunLoader::load_pretrained(const TakeState& take_position) {
-  if (parts_.bank == nullptr) {
+  if (parts_.pretrained == nullptr) {
     return false;
   }
-  std::vector<Load> loads = parts_.bank->load_all(targets());
+  std::vector<Load> loads = parts_.pretrained->load_all(targets());
   for (const Load& load : loads) {
     if (load.position.has_value()) {
       take_position(*load.position);
@@ -172,10 +172,10 @@ bool RunLoader::load_pretrained(const TakeState& take_position) {
 // Whether a reload is due depends only on the counts of the run. Reloads happen before the next
 // step, window or epoch begins, so a run that is stopped and resumed there makes the same loads.
 bool RunLoader::reload(ReloadPoint point, uint64_t count) {
-  if (parts_.bank == nullptr) {
+  if (parts_.pretrained == nullptr) {
     return false;
   }
-  const std::vector<Load> loads = parts_.bank->reload(point, count, targets());
+  const std::vector<Load> loads = parts_.pretrained->reload(point, count, targets());
   if (loads.empty()) {
     return false;
   }
@@ -193,13 +193,13 @@ LoadTargets RunLoader::targets() const {
             ExecBase on_cpu = parts_.exec;
             on_cpu.device = at::kCPU;
             on_cpu.stream = nullptr;
-            start_parametrizations(which, parts_.parameters, parts_.flow, on_cpu, unstored);
+            start_parametrizations(which, parts_.parameters, parts_.sharded, on_cpu, unstored);
           }};
 }
 
 // Publishes the loaded values to blocks, and reports the loads.
 void RunLoader::report(const std::vector<Load>& loads) {
-  parts_.flow.publish();
+  parts_.sharded.publish();
   for (const Load& load : loads) {
     parts_.progress.say("loaded " + load.text + "; from " + load.address);
   }

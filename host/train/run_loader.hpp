@@ -57,10 +57,10 @@ class RunLoader {
   struct Parts {
     const StateTree* start_from = nullptr;  // a state in memory, or null
     ResumeCandidates* saved = nullptr;      // checkpoints of this run, or null
-    Pretrained* bank = nullptr;             // pretrained parts, or null
+    Pretrained* pretrained = nullptr;       // pretrained parts, or null
     const RunState& state;
     ParameterStore& parameters;
-    ShardedParameters& flow;
+    ShardedParameters& sharded;
     OptimizerDriver& optimizer;
     EvaluationValues& values;
     ParameterAverages* averages = nullptr;

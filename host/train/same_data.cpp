@@ -179,7 +179,7 @@ NextWindow next_window_together(DataStream& data,
   const uint32_t num_ranks = ranks.size();
   WindowSearch search(data, gives_up);
   std::vector<WindowMetadata> all(num_ranks);
-  for (bool is_told = false;; is_told = true) {
+  for (bool is_reported = false;; is_reported = true) {
     all[0] = search.metadata();
     if (num_ranks > 1) {
       const WindowMetadata mine = all[0];
@@ -216,7 +216,7 @@ NextWindow next_window_together(DataStream& data,
     for (const WindowMetadata& metadata : all) {
       pause = metadata[kAnswer] == kNotYet ? std::min(pause, metadata[kAskAgain]) : pause;
     }
-    if (!is_told && ranks.rank() == 0) {
+    if (!is_reported && ranks.rank() == 0) {
       log_info("waiting for the next window of " + data.source().name());
     }
     search.pause(std::chrono::milliseconds(pause));

@@ -174,14 +174,14 @@ void TrainStep::count_loads(const std::vector<Microbatch>& microbatches) {
 }
 
 void TrainStep::sum_loads() {
-  parts_.update.flow.sum_over_ranks(parts_.model.sums().load_sums(), "loads of experts");
+  parts_.update.sharded.sum_over_ranks(parts_.model.sums().load_sums(), "loads of experts");
 }
 
 // After a step, all ranks have the same buffers.
 void TrainStep::end_buffers() {
   const TraceSpan span("end buffers");
-  parts_.model.end_step(&parts_.update.flow);
-  parts_.update.flow.synchronise_buffers();
+  parts_.model.end_step(&parts_.update.sharded);
+  parts_.update.sharded.synchronise_buffers();
 }
 
 // ---- counting and normalizing ----

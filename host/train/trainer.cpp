@@ -42,7 +42,7 @@ Trainer::Trainer(TrainerParts parts, std::vector<HookProxy> hooks)
               parts_.ranks.role().rank(),
               view_,
               parts_.parameters,
-              parts_.flow,
+              parts_.sharded,
               parts_.published,
               parts_.exec),
       log_(log_parts(parts_, place_.run, stop_, finite_check_)),
@@ -54,7 +54,7 @@ Trainer::Trainer(TrainerParts parts, std::vector<HookProxy> hooks)
           checkpoint_parts(parts_, place_.run, whole_, events_, requests_, stop_, evaluator_)),
       roll_back_({.state = place_.run,
                   .ranks = parts_.ranks,
-                  .flow = parts_.flow,
+                  .sharded = parts_.sharded,
                   .finite_check = finite_check_,
                   .checkpoints = checkpoints_,
                   .whole = whole_}),
@@ -103,7 +103,7 @@ Outcome Trainer::run() {
 void Trainer::train() {
   initialize();
   load();
-  if (parts_.is_seed_only) {  // the rest takes no time: a signal does not stop it
+  if (parts_.imports_only) {  // the rest takes no time: a signal does not stop it
     checkpoints_.save_initial();
     return;
   }
@@ -139,7 +139,7 @@ void Trainer::train() {
 void Trainer::initialize() {
   events_.fire(TENON_EVENT_BEFORE_INIT);
   parts_.initialise();
-  parts_.flow.synchronise();
+  parts_.sharded.synchronise();
   events_.fire(TENON_EVENT_AFTER_INIT);
   events_.fire(TENON_EVENT_START);
   stop_.start_clock();
@@ -168,7 +168,7 @@ void Trainer::load() {
   for (const EvalSet& set : all_sets(parts_)) {
     set.data->check_windows();
   }
-  if (!parts_.is_eval_only && !parts_.is_seed_only) {
+  if (!parts_.is_eval_only && !parts_.imports_only) {
     parts_.train_data.check_windows();
     checkpoints_.export_missed(loader_.resumed_boundary());
     evaluator_.evaluate_missed(feed_.last_window());
@@ -202,7 +202,7 @@ void Trainer::finish_training() {
   if (stop_.code() == ExitCode::kDone) {
     end_in_order(parts_.signals);  // a resumed run may have only its end left
     if (evaluator_.restore_best()) {
-      parts_.flow.publish();
+      parts_.sharded.publish();
     }
     const auto best = evaluator_.best();
     checkpoints_.export_at_end(best.has_value() && best->step != state().step);
@@ -466,8 +466,8 @@ void Trainer::roll_back() {
 // ---- boundaries ----
 
 void Trainer::at_boundary(RunBoundary boundary) {
-  if (parts_.at_rest != nullptr && boundary != RunBoundary::kStart) {
-    parts_.at_rest(boundary, *this);
+  if (parts_.on_boundary != nullptr && boundary != RunBoundary::kStart) {
+    parts_.on_boundary(boundary, *this);
   }
   checkpoints_.save_if_due(boundary);
 }
@@ -525,7 +525,7 @@ void Trainer::load_data(const StateTree& tree) {
 
 // Publishes loaded values to blocks, and makes sinks drop later records, unless nothing follows.
 void Trainer::show_loaded() {
-  parts_.flow.publish();
+  parts_.sharded.publish();
   if (stop_.complete() != StopConditions::Complete::kFinished) {
     parts_.sinks.resume(state().step, evaluator_.saved_records());
   }
@@ -553,7 +553,7 @@ void Trainer::report_failure(Error failure, Outcome& outcome) {
   }
   parts_.published.set(state());
   const FailedEnd end = parts_.on_failure(failure);
-  if (end.is_told) {
+  if (end.is_reported) {
     log_to_file(end.error.what());
   } else {
     log_error(end.error.what());
@@ -573,7 +573,7 @@ void Trainer::report_end(bool has_failed, Outcome& outcome) {
     checkpoints_.finish_all();
   }
   if (parts_.reads_at_end && !has_failed && evaluator_.restore_best()) {
-    parts_.flow.publish();
+    parts_.sharded.publish();
   }
   checkpoints_.add_counts(outcome);
   loader_.add_to(outcome);

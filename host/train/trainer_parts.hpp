@@ -50,7 +50,7 @@ struct TrainerParts {
   const Recipe& recipe;
   LoopPlan plan;
   ParameterStore& parameters;
-  ShardedParameters& flow;
+  ShardedParameters& sharded;
   ModelRunner& model;
   LossSet& losses;
   MetricSet& metric_set;
@@ -71,11 +71,11 @@ struct TrainerParts {
   ResumeCandidates* saved = nullptr;
   // Pretrained parts, loaded if the run starts from scratch and again on their schedules; null if
   // there are none.
-  Pretrained* bank = nullptr;
+  Pretrained* pretrained = nullptr;
   // Fingerprints of models that are not trained; null if there are none.
   Stateful* model_values = nullptr;
   // Called at every boundary except the start, so that the callee can snapshot the run's state.
-  std::function<void(RunBoundary boundary, Trainer& trainer)> at_rest;
+  std::function<void(RunBoundary boundary, Trainer& trainer)> on_boundary;
   Checkpointing* checkpoints = nullptr;            // null if nothing is saved
   BestState* best = nullptr;                       // null if the best parameters are not kept
   bool is_eval_only = false;                       // evaluate instead of training
@@ -83,7 +83,7 @@ struct TrainerParts {
   // The last step of an earlier start with this recipe that ended as done; none if there is none.
   std::optional<uint64_t> finished_step = {};
   bool reads_at_end = false;   // the caller reads parameters or tables after the run
-  bool is_seed_only = false;   // save the initial parameters instead of training
+  bool imports_only = false;   // save the initial parameters instead of training
   Gpu* gpu = nullptr;          // null on the CPU
   FlopMeter* flops = nullptr;  // null if the recipe has no peak_flops
   MetricBook& metrics;

@@ -179,7 +179,7 @@ int run(const std::vector<std::string>& words) {
     request.style = Progress::Style::kQuiet;
     request.ranks = ranks;
     request.start_from = start;
-    request.at_rest = [&rests](RunBoundary point, Trainer& trainer) {
+    request.on_boundary = [&rests](RunBoundary point, Trainer& trainer) {
       Rest rest{.point = point, .step = trainer.state().step, .tree = {}};
       trainer.snapshot(rest.tree);
       rests.push_back(std::move(rest));

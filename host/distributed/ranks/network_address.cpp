@@ -91,7 +91,7 @@ AddressList addresses_of(const std::string& host,
   addrinfo hints{};
   hints.ai_family = AF_UNSPEC;
   hints.ai_socktype = type;
-  for (bool is_told = false;; is_told = true) {
+  for (bool is_reported = false;; is_reported = true) {
     addrinfo* found = nullptr;
     const int problem = getaddrinfo(host.c_str(), formatted("{}", port).c_str(), &hints, &found);
     if (problem == 0) {
@@ -103,7 +103,7 @@ AddressList addresses_of(const std::string& host,
                       "\": " + gai_strerror(problem) +
                       "; check MASTER_ADDR (limit: parallel.start_timeout_seconds)");
     }
-    if (!is_told) {
+    if (!is_reported) {
       log_info("waiting until the address of the master, \"" + host +
                "\", can be resolved: " + gai_strerror(problem));
     }

@@ -52,8 +52,8 @@ std::vector<bool> unsharded_parameters(const ParallelRecipe& recipe,
   return needs_whole;
 }
 
-FlowOptions flow_options(const ParallelRecipe& recipe) {
-  FlowOptions options;
+ShardingOptions sharding_options(const ParallelRecipe& recipe) {
+  ShardingOptions options;
   options.reshard_after_forward = recipe.reshard_after_forward;
   options.bucket_bytes = recipe.bucket_bytes;
   if (recipe.gradient_dtype == GradientDtype::kBf16) {

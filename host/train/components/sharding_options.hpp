@@ -28,6 +28,6 @@ std::vector<bool> unsharded_parameters(const ParallelRecipe& recipe,
                                        const ModelGraph& graph,
                                        std::vector<bool> needs_whole);
 
-FlowOptions flow_options(const ParallelRecipe& recipe);
+ShardingOptions sharding_options(const ParallelRecipe& recipe);
 
 }  // namespace tenon

@@ -49,7 +49,7 @@ void ModelValues::open() {
   }
 }
 
-std::vector<std::string> ModelValues::load(const LoadTargets& targets, ShardedParameters& flow) {
+std::vector<std::string> ModelValues::load(const LoadTargets& targets, ShardedParameters& sharded) {
   std::vector<std::string> lines;
   for (size_t i = 0; i < loads_.size(); ++i) {
     const std::string& name = models_.members()[i + 1].use.name;
@@ -58,7 +58,7 @@ std::vector<std::string> ModelValues::load(const LoadTargets& targets, ShardedPa
     }
     fingerprints_[name] = targets.parameters.hash_of_model(
         static_cast<uint32_t>(i + 1),
-        [&flow](FlatGroup& group) { return flow.gather_stored(group); });
+        [&sharded](FlatGroup& group) { return sharded.gather_stored(group); });
   }
   return lines;
 }

@@ -33,7 +33,7 @@ class ModelValues final : public Stateful {
   void open();
   // Reads the values. Returns a line for users for each load. The caller publishes the parameters.
   // Errors  those of Pretrained::load_all
-  std::vector<std::string> load(const LoadTargets& targets, ShardedParameters& flow);
+  std::vector<std::string> load(const LoadTargets& targets, ShardedParameters& sharded);
 
   // Saves the fingerprints by model.
   void snapshot(StateTree& tree, const std::string& prefix) const override;

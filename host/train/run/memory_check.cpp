@@ -72,7 +72,7 @@ double state_bytes(const OptimizerInfo& info, at::ScalarType stored) {
 
 }  // namespace
 
-void check_fits(const ParameterMemory& memory, uint32_t ranks, const MemoryAtHand& at_hand) {
+void check_fits(const ParameterMemory& memory, uint32_t ranks, const UsableMemory& at_hand) {
   if (at_hand.gpu.has_value()) {
     check_gpu(memory.on_device, *at_hand.gpu);
     check_machine(memory.offloaded, ranks, at_hand.machine);

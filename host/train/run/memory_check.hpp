@@ -19,14 +19,14 @@ class RunComponents;
 struct RunContext;
 
 // Memory that a run may use; nothing if unknown.
-struct MemoryAtHand {
+struct UsableMemory {
   std::optional<AvailableMemory> machine;
   std::optional<GpuMemory> gpu;  // nothing if the run computes on the CPU
 };
 
 // `ranks` is the number of ranks of this machine, each of which needs `memory`.
 // Errors  run.too_large
-void check_fits(const ParameterMemory& memory, uint32_t ranks, const MemoryAtHand& at_hand);
+void check_fits(const ParameterMemory& memory, uint32_t ranks, const UsableMemory& at_hand);
 
 // Same, for the parameters, gradients and optimizer state of a run. Call it before any rank of this
 // machine allocates them, and before RunComponents::take_partitions().

@@ -66,25 +66,25 @@ RunEngine::RunEngine(const RunContext& context,
       folder_(folder),
       saving_(recipe_.checkpoint.value_or(CheckpointRecipe())),
       saved_(run_checkpoints.find(folder)),
-      bank_(make_bank()),
+      pretrained_(make_pretrained()),
       model_values_(make_model_values()),
       checkpoints_(make_checkpoints()),
       ranks_(connected(context, components)),
       parameters_(components.graph(), components.parameter_layout()),
-      flow_(parameters_, ranks_, flow_options(recipe_.parallel)),
+      sharded_(parameters_, ranks_, sharding_options(recipe_.parallel)),
       init_frame_(components.model().instance().host(), on_cpu(context.platform.exec())),
       tables_(make_tables()),
       rows_(make_rows()),
       runner_(make_runner()),
       optimizer_(make_optimizer()),
       averages_(make_averages()),
-      values_(optimizer_, flow_, averages_.has_value() ? &*averages_ : nullptr),
+      values_(optimizer_, sharded_, averages_.has_value() ? &*averages_ : nullptr),
       texts_({.recipe = recipe_,
               .factory = context.factory,
               .model = components.model(),
               .graph = components.trained_graph(),
               .parameters = parameters_,
-              .flow = flow_,
+              .sharded = sharded_,
               .values = values_,
               .ranks = context.ranks.all(),
               .exec = context.platform.exec()}),
@@ -128,21 +128,21 @@ void RunEngine::record_windows() {
 
 // A resumed run needs its loads only for reloads and for parameters excluded from checkpoints, and
 // opens them later.
-std::unique_ptr<Pretrained> RunEngine::make_bank() {
+std::unique_ptr<Pretrained> RunEngine::make_pretrained() {
   if (recipe_.load.empty()) {
     return nullptr;
   }
-  auto bank = std::make_unique<Pretrained>(
+  auto pretrained = std::make_unique<Pretrained>(
       recipe_.load, context_.factory, load_goal(components_), context_.ranks.all());
   if (saved_ == nullptr && context_.request.start_from == nullptr) {
-    bank->open();
+    pretrained->open();
   }
-  return bank;
+  return pretrained;
 }
 
 // Weights that only become a checkpoint need no other model.
 std::unique_ptr<ModelValues> RunEngine::make_model_values() {
-  if (recipe_.further_models.empty() || is_seed_only()) {
+  if (recipe_.further_models.empty() || imports_only()) {
     return nullptr;
   }
   auto values =
@@ -155,7 +155,7 @@ std::unique_ptr<ModelValues> RunEngine::make_model_values() {
 }
 
 std::unique_ptr<Checkpointing> RunEngine::make_checkpoints() {
-  if (!recipe_.checkpoint.has_value() && !is_seed_only()) {
+  if (!recipe_.checkpoint.has_value() && !imports_only()) {
     return nullptr;
   }
   CheckpointMetadata metadata = run_checkpoints_.metadata();
@@ -228,7 +228,7 @@ ModelRunner RunEngine::make_runner() {
                      !recomputes                                ? RecomputeMode::kNone
                      : keeps_attention(recipe_.train.recompute) ? RecomputeMode::kSelective
                                                                 : RecomputeMode::kBlocks,
-                     &flow_,
+                     &sharded_,
                      rows_.get());
 }
 
@@ -291,7 +291,7 @@ std::unique_ptr<BestState> RunEngine::make_best() {
 std::unique_ptr<FlopMeter> RunEngine::make_flop_meter() {
   const RunPlatform& platform = context_.platform;
   const auto peak =
-      is_seed_only() || context_.request.is_eval_only
+      imports_only() || context_.request.is_eval_only
           ? std::nullopt
           : peak_flops(recipe_.train, platform.precision(), platform.device(), platform.gpu());
   if (!peak.has_value()) {
@@ -357,7 +357,7 @@ void RunEngine::initialise(Progress& progress) {
   }
   start_parametrizations(all_parametrizations(parameters_.graph()),
                          parameters_,
-                         flow_,
+                         sharded_,
                          on_cpu(context_.platform.exec()),
                          unstored);
   if (model_values_ != nullptr) {
@@ -379,9 +379,9 @@ void RunEngine::load_further(Progress& progress) {
       .optimizer = optimizer_,
       .start = [this](const std::vector<uint32_t>& which, const UnstoredValue& unstored) {
         start_parametrizations(
-            which, parameters_, flow_, on_cpu(context_.platform.exec()), unstored);
+            which, parameters_, sharded_, on_cpu(context_.platform.exec()), unstored);
       }};
-  for (const std::string& line : model_values_->load(targets, flow_)) {
+  for (const std::string& line : model_values_->load(targets, sharded_)) {
     progress.say(line);
   }
 }
@@ -390,8 +390,8 @@ void RunEngine::note_boundary(RunBoundary point, Trainer& trainer) {
   if (last_step_.has_value()) {
     last_step_->write(trainer.state().step);
   }
-  if (const auto& at_rest = context_.request.at_rest) {
-    at_rest(point, trainer);
+  if (const auto& on_boundary = context_.request.on_boundary) {
+    on_boundary(point, trainer);
   }
 }
 
@@ -401,7 +401,7 @@ TrainerParts RunEngine::make_trainer_parts(const LoopSurroundings& surroundings)
   return {.recipe = recipe_,
           .plan = components_.plan(),
           .parameters = parameters_,
-          .flow = flow_,
+          .sharded = sharded_,
           .model = runner_,
           .losses = components_.losses(),
           .metric_set = components_.metric_set(),
@@ -418,16 +418,16 @@ TrainerParts RunEngine::make_trainer_parts(const LoopSurroundings& surroundings)
           .components = &context_.factory.states(),
           .start_from = request.start_from,
           .saved = saved_,
-          .bank = bank_.get(),
+          .pretrained = pretrained_.get(),
           .model_values = model_values_.get(),
-          .at_rest = [this](auto point, Trainer& trainer) { note_boundary(point, trainer); },
+          .on_boundary = [this](auto point, Trainer& trainer) { note_boundary(point, trainer); },
           .checkpoints = checkpoints_.get(),
           .best = best_.get(),
           .is_eval_only = request.is_eval_only,
           .which = request.which,
           .finished_step = finished_step(),
           .reads_at_end = !request.tables.export_to.empty(),
-          .is_seed_only = is_seed_only(),
+          .imports_only = imports_only(),
           .gpu = platform.gpu(),
           .flops = flop_meter_.get(),
           .metrics = metrics_,
@@ -489,7 +489,7 @@ Outcome RunEngine::run(const LoopSurroundings& surroundings) {
   outcome.peak_tensor_bytes = cpu_tensor_memory().peak_bytes;
   if (outcome.error_id.empty() || context_.world.size() == 1) {
     outcome.parameters_hash =
-        parameters_.hash([this](FlatGroup& group) { return flow_.gather_stored(group); });
+        parameters_.hash([this](FlatGroup& group) { return sharded_.gather_stored(group); });
   }
   if (!context_.request.tables.export_to.empty() && outcome.error_id.empty()) {
     export_rows();

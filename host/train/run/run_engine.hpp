@@ -77,7 +77,7 @@ class RunEngine {
 
  private:
   void record_windows();
-  std::unique_ptr<Pretrained> make_bank();
+  std::unique_ptr<Pretrained> make_pretrained();
   std::unique_ptr<ModelValues> make_model_values();
   std::unique_ptr<Checkpointing> make_checkpoints();
   void add_exports(Checkpointing& checkpoints);
@@ -102,7 +102,7 @@ class RunEngine {
   void note_boundary(RunBoundary point, Trainer& trainer);
   std::optional<uint64_t> finished_step();
   void export_rows();
-  bool is_seed_only() const { return !context_.request.weights.format.empty(); }
+  bool imports_only() const { return !context_.request.weights.format.empty(); }
   bool is_first() const { return context_.platform.is_first(); }
 
   const RunContext& context_;
@@ -112,12 +112,12 @@ class RunEngine {
   const RunFolder& folder_;
   const CheckpointRecipe saving_;
   ResumeCandidates* const saved_;               // null: the run starts over
-  std::unique_ptr<Pretrained> bank_;            // null: the recipe loads nothing
+  std::unique_ptr<Pretrained> pretrained_;      // null: the recipe loads nothing
   std::unique_ptr<ModelValues> model_values_;   // null: there is only the trained model
   std::unique_ptr<Checkpointing> checkpoints_;  // null: nothing is saved
   RankGroups& ranks_;
   ParameterStore parameters_;
-  ShardedParameters flow_;
+  ShardedParameters sharded_;
   ExecFrame init_frame_;
   std::unique_ptr<TableSet> tables_;  // null: the model has no lookups
   std::unique_ptr<TableRows> rows_;

@@ -46,7 +46,7 @@ struct RunRequest {
   // Writes the summary of a run that ends without a word. Null: nobody does. Borrowed.
   RunWitness* witness = nullptr;
   // Called at each boundary of the run.
-  std::function<void(RunBoundary point, Trainer& trainer)> at_rest = {};
+  std::function<void(RunBoundary point, Trainer& trainer)> on_boundary = {};
 };
 
 }  // namespace tenon

@@ -71,7 +71,7 @@ RankEnd rank_end(const FailedEnd& end) {
 
 // Logs a failure that the loop has not reported, and returns its outcome.
 Outcome outcome_of(const FailedEnd& end) {
-  if (end.is_told) {
+  if (end.is_reported) {
     log_to_file(end.error.what());
   } else {
     log_error(end.error.what());
@@ -326,7 +326,7 @@ void RunSession::watch_folder(const RunFolder& folder, const RunReport& report) 
     if (watch_.writes_summary()) {
       write_early_end(error, code);
     }
-    return end.is_told;
+    return end.is_reported;
   };
   tell_stuck_to(write_stuck, write_stop);
 }

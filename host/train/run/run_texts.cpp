@@ -42,7 +42,7 @@ TextGenerator& RunTexts::generator() {
                              .exec = parts_.exec,
                              .tokenizer = *tokenizer_,
                              .ends = end_tokens(*tokenizer_, chat_template_),
-                             .blocks = {.graph = &parts_.graph, .flow = &parts_.flow},
+                             .blocks = {.graph = &parts_.graph, .sharded = &parts_.sharded},
                              .ranks = &parts_.ranks});
   }
   return *generator_;

@@ -34,7 +34,7 @@ class RunTexts final : public TextSource {
     ModelProxy& model;
     const ModelGraph& graph;  // of the trained model, with all blocks
     ParameterStore& parameters;
-    ShardedParameters& flow;
+    ShardedParameters& sharded;
     EvaluationValues& values;
     Group& ranks;
     const ExecBase& exec;

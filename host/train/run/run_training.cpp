@@ -98,7 +98,7 @@ Outcome run_training(const Recipe& recipe, PluginRegistry& registry, const RunRe
     throw printed_by(request.ranks, failure);
   } catch (const std::exception& error) {
     const FailedEnd end = session->fail(run_failure(error));
-    if (!end.is_told) {
+    if (!end.is_reported) {
       throw;
     }
     throw SharedFailure(end.error, false, end.code);

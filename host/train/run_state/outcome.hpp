@@ -26,7 +26,7 @@ inline bool leaves_folder(ExitCode code) {
 struct FailedEnd {
   Error error;  // of this rank, or of the first rank that failed
   ExitCode code = ExitCode::kFailed;
-  bool is_told = false;  // printed, in the report of all ranks
+  bool is_reported = false;  // printed, in the report of all ranks
 };
 
 // Non-finite updates, except updates that the loss scaler skips as expected.

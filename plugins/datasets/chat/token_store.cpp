@@ -77,8 +77,8 @@ class FileLock {
       (void)!::fchmod(fd_, mode);  // of an earlier release
     }
     int error = 0;
-    for (bool is_told = false; (error = try_lock()) == EAGAIN; is_told = true) {
-      if (!is_told) {
+    for (bool is_reported = false; (error = try_lock()) == EAGAIN; is_reported = true) {
+      if (!is_reported) {
         host.log_info("another process processes the chats; waiting for it (", path, ")");
       }
       constexpr std::chrono::milliseconds kPause{50};

@@ -64,21 +64,21 @@ class RankModel {
  public:
   RankModel(RankGroups& ranks,
             const ParameterLayout& layout,
-            const FlowOptions& options,
+            const ShardingOptions& options,
             RecomputeMode recompute,
             std::vector<std::string> units = {})
       : test_(three_blocks(std::move(units))),
         proxy_(made_instance("model", TENON_MODEL_ID, test_.table(), &test_)),
         graph_(describe_model(proxy_)),
         store(graph_, layout),
-        flow(store, ranks, options),
+        sharded(store, ranks, options),
         frame_(proxy_.instance().host(), base(layout)),
         runner_((store.initialise(proxy_, frame_.exec(), 7), proxy_),
                 store,
                 base(layout),
                 recompute,
-                &flow) {
-    flow.synchronise();
+                &sharded) {
+    sharded.synchronise();
   }
 
   static ExecBase base(const ParameterLayout& layout) {
@@ -140,7 +140,7 @@ class RankModel {
 
  public:
   ParameterStore store;
-  ShardedParameters flow;
+  ShardedParameters sharded;
 
  private:
   ExecFrame frame_;
@@ -229,8 +229,8 @@ ParameterLayout layout_of(const Case& shape, const RankRole& role, at::ScalarTyp
   return layout;
 }
 
-FlowOptions options_of(const Case& shape) {
-  FlowOptions options;
+ShardingOptions options_of(const Case& shape) {
+  ShardingOptions options;
   options.reshard_after_forward = shape.reshard;
   options.bucket_bytes = shape.bucket_bytes;
   return options;
@@ -271,7 +271,7 @@ TEST_CASE("gradients over ranks and microbatches are those of one rank that sees
                     {},
                     RecomputeMode::kNone,
                     shape.units);
-    CHECK(whole.flow.is_idle());
+    CHECK(whole.sharded.is_idle());
     for (uint32_t m = 0; m < 2; ++m) {
       for (uint32_t r = 0; r < size; ++r) {
         if (const at::Tensor x = input_of(r, size, m, at::kDouble); x.defined()) {
@@ -279,7 +279,7 @@ TEST_CASE("gradients over ranks and microbatches are those of one rank that sees
         }
       }
     }
-    whole.flow.finish_gradients();
+    whole.sharded.finish_gradients();
     std::vector<at::Tensor> wanted;
     for (FlatGroup& group : whole.store.groups()) {
       wanted.push_back(group.grad());
@@ -298,7 +298,7 @@ TEST_CASE("gradients over ranks and microbatches are those of one rank that sees
         for (uint32_t m = 0; m < 2; ++m) {
           model.pass(input_of(r, size, m, at::kDouble), m, m == 1);
         }
-        model.flow.finish_gradients();
+        model.sharded.finish_gradients();
         const std::vector<at::Tensor> slices = model.slices_of(wanted);
         for (size_t g = 0; g < slices.size(); ++g) {
           FlatGroup& group = model.store.groups()[g];
@@ -307,7 +307,7 @@ TEST_CASE("gradients over ranks and microbatches are those of one rank that sees
           }
           is_freed[r] = is_freed[r] && group.has_whole() == group.sharing().keeps_parameters;
         }
-        has_grad[r] = model.flow.has_grad();
+        has_grad[r] = model.sharded.has_grad();
         for (FlatGroup& group : model.store.groups()) {
           group.clear_grads();
         }
@@ -324,7 +324,7 @@ TEST_CASE("gradients over ranks and microbatches are those of one rank that sees
         any[i] = std::max(any[i], of_rank[i]);
       }
     }
-    CHECK(any == whole.flow.has_grad());
+    CHECK(any == whole.sharded.has_grad());
   }
 }
 
@@ -346,8 +346,8 @@ TEST_CASE("first values and hashes do not depend on how parameters are shared ou
                       shape.recompute,
                       shape.units);
       worst[ranks.role().rank()] = difference(model.evaluate(x), output);
-      hashes[ranks.role().rank()] =
-          model.store.hash([&model](FlatGroup& group) { return model.flow.gather_stored(group); });
+      hashes[ranks.role().rank()] = model.store.hash(
+          [&model](FlatGroup& group) { return model.sharded.gather_stored(group); });
     });
     for (size_t r = 0; r < size; ++r) {
       CHECK((shape.has_unsharded || !shape.units.empty() || hashes[r] == wanted));
@@ -374,11 +374,11 @@ TEST_CASE("blocks see the slices that other ranks have changed", "[model][ranks]
                       options_of(shape),
                       shape.recompute,
                       shape.units);
-      model.flow.resolve();
+      model.sharded.resolve();
       for (FlatGroup& group : model.store.groups()) {
         group.data().mul_(0.5);
       }
-      model.flow.publish();
+      model.sharded.publish();
       worst[ranks.role().rank()] = difference(model.evaluate(x), wanted);
     });
     CHECK(worst == std::vector<double>(size, 0.0));
@@ -394,14 +394,14 @@ TEST_CASE("narrow gradients on the wire are added up in what is stored", "[model
     for (const bool is_narrow : {false, true}) {
       norms[is_narrow].resize(size);
       run_case(shape, [&](RankGroups& ranks) {
-        FlowOptions options = options_of(shape);
+        ShardingOptions options = options_of(shape);
         if (is_narrow) {
           options.wire_dtype = at::kBFloat16;
         }
         RankModel model(
             ranks, layout_of(shape, ranks.role(), at::kFloat), options, RecomputeMode::kNone);
         model.pass(input_of(ranks.role().rank(), size, 0, at::kFloat), 0, true);
-        model.flow.finish_gradients();
+        model.sharded.finish_gradients();
         for (FlatGroup& group : model.store.groups()) {
           norms[is_narrow][ranks.role().rank()] += group.grad().square().sum().item<double>();
         }
@@ -420,12 +420,12 @@ TEST_CASE("replicas that differ are found and named", "[model][ranks]") {
   run_case(shape, [&](RankGroups& ranks) {
     RankModel model(
         ranks, layout_of(shape, ranks.role(), at::kFloat), options_of(shape), RecomputeMode::kNone);
-    model.flow.check_replicas();
+    model.sharded.check_replicas();
     if (ranks.role().rank() == 3) {
       model.store.groups()[0].data()[0].add_(1);
     }
     try {
-      model.flow.check_replicas();
+      model.sharded.check_replicas();
     } catch (const Error& error) {
       errors[ranks.role().rank()] = error.id() + ": " + error.message();
     }
@@ -443,7 +443,7 @@ TEST_CASE("a block's parameters are gathered once for each pass, the last block'
     RankModel model(
         ranks, layout_of(shape, ranks.role(), at::kFloat), options_of(shape), RecomputeMode::kNone);
     model.pass(input_of(0, 1, 0, at::kFloat), 0, true);
-    model.flow.finish_gradients();
+    model.sharded.finish_gradients();
     calls[ranks.role().rank()] = calls_of(ranks.gather());
     for (const std::string& call : calls_of(ranks.reduce())) {
       calls[ranks.role().rank()].push_back(call);

@@ -44,13 +44,13 @@ class SumsRig {
             "model", TENON_MODEL_ID, test_->table(), test_.get(), &TestModel::extension)),
         graph_(describe_model(proxy_)),
         store(graph_, {at::kDouble, at::kCPU, [](uint32_t) { return 0u; }}),
-        flow(store, ranks != nullptr ? *ranks : alone(), {}),
+        sharded(store, ranks != nullptr ? *ranks : alone(), {}),
         frame_(proxy_.instance().host(), base()),
         runner((store.initialise(proxy_, frame_.exec(), 7), proxy_),
                store,
                base(),
                recompute,
-               &flow,
+               &sharded,
                rows) {}
 
   void forward(const at::Tensor& x, uint32_t microbatch = 0) {
@@ -95,7 +95,7 @@ class SumsRig {
 
  public:
   ParameterStore store;
-  ShardedParameters flow;
+  ShardedParameters sharded;
 
  private:
   ExecFrame frame_;
@@ -365,15 +365,15 @@ TEST_CASE("sums and buffers of a step are the same on all ranks", "[model][ranks
     } else {
       rig.runner.forward_idle({1, 0, true});
     }
-    rig.flow.sum_over_ranks(rig.runner.sums().load_sums(), "loads of experts");
+    rig.sharded.sum_over_ranks(rig.runner.sums().load_sums(), "loads of experts");
     if (rank < 2) {
       rig.runner.backward(0.5);
     } else {
       rig.runner.backward_idle();
     }
-    rig.flow.finish_gradients();
-    rig.runner.end_step(&rig.flow);
-    rig.flow.synchronise_buffers();
+    rig.sharded.finish_gradients();
+    rig.runner.end_step(&rig.sharded);
+    rig.sharded.synchronise_buffers();
     gradients[rank] = rig.grad(0).clone();
     biases[rank] = rig.store.buffer(0).clone();
     counts[rank] = rig.store.buffer(2).item<int64_t>();
@@ -381,8 +381,8 @@ TEST_CASE("sums and buffers of a step are the same on all ranks", "[model][ranks
     SumsRig carried(carried_state(), RecomputeMode::kNone, &ranks);
     carried.forward(input_of(rank));
     carried.backward(at::ones_like(carried.output()));
-    carried.flow.finish_gradients();
-    carried.flow.synchronise_buffers();
+    carried.sharded.finish_gradients();
+    carried.sharded.synchronise_buffers();
     states[rank] = carried.store.buffer(0).clone();
   });
   for (uint32_t rank = 0; rank < kRanks; ++rank) {

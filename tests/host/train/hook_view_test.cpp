@@ -98,7 +98,7 @@ TEST_CASE("hooks see outputs, replace fields and scale the loss at their events"
                     0,
                     loop.view,
                     loop.parts.parameters,
-                    loop.parts.flow,
+                    loop.parts.sharded,
                     run.published,
                     ExecBase{});
   TrainStep step(step_parts(
@@ -115,7 +115,7 @@ TEST_CASE("hooks see outputs, replace fields and scale the loss at their events"
   CHECK(said[TENON_EVENT_BEFORE_FORWARD] == "hook.no_output");
   CHECK(output == 2 * 10 * 2.0);  // the weight is 2
   // The mean over two samples of 10 * weight has the gradient 10, times the factor.
-  loop.parts.flow.resolve();
+  loop.parts.sharded.resolve();
   CHECK(loop.parts.parameters.groups()[0].grad_view(0).item<double>() == Approx(30));
 }
 
@@ -127,7 +127,7 @@ TEST_CASE("the loss of a step is that of all samples, and none if it is non-fini
                     0,
                     loop.view,
                     loop.parts.parameters,
-                    loop.parts.flow,
+                    loop.parts.sharded,
                     run.published,
                     ExecBase{});
   TrainStep step(step_parts(

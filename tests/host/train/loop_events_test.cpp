@@ -13,7 +13,7 @@ struct Events {
                    0,
                    loop.view,
                    loop.parts.parameters,
-                   loop.parts.flow,
+                   loop.parts.sharded,
                    run.published,
                    ExecBase{});
   }

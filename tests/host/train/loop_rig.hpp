@@ -155,11 +155,11 @@ class RunRig {
     graph = describe_model(*proxy);
     store.emplace(graph,
                   ParameterLayout{at::kDouble, at::kCPU, [](uint32_t) { return uint32_t{0}; }});
-    flow.emplace(*store, ranks, FlowOptions{});
+    sharded.emplace(*store, ranks, ShardingOptions{});
     ExecFrame frame(proxy->instance().host(), base());
     store->initialise(*proxy, frame.exec(), 7);
     set_weight(2);
-    runner.emplace(*proxy, *store, base(), RecomputeMode::kNone, &*flow);
+    runner.emplace(*proxy, *store, base(), RecomputeMode::kNone, &*sharded);
     std::vector<NamedLoss> named;
     named.push_back({.name = "sum", .weight = 1, .inputs = {}, .proxy = loss.proxy()});
     losses.emplace(std::move(named), graph, "made", base());
@@ -167,7 +167,7 @@ class RunRig {
     std::vector<OptimizedPartition> partitions;
     partitions.push_back({descent.proxy(), 0.5, "default"});
     optimizer.emplace(std::move(partitions), store->groups(), base());
-    values.emplace(*optimizer, *flow);
+    values.emplace(*optimizer, *sharded);
     LoaderOptions options;
     options.batch_size = 2;
     options.prefetch = static_cast<int>(microbatches);
@@ -193,7 +193,7 @@ class RunRig {
     return {.recipe = recipe,
             .plan = plan,
             .parameters = *store,
-            .flow = *flow,
+            .sharded = *sharded,
             .model = *runner,
             .losses = *losses,
             .metric_set = *metric_set,
@@ -202,7 +202,7 @@ class RunRig {
             .train_data = *data,
             .eval_sets = sets,
             .test_sets = {},
-            .at_rest = nullptr,
+            .on_boundary = nullptr,
             .checkpoints = checkpoints.has_value() ? &*checkpoints : nullptr,
             .metrics = metrics,
             .sinks = sinks,
@@ -213,7 +213,7 @@ class RunRig {
             .initialise = [] {},
             .on_failure =
                 [](const Error& error) {
-                  return FailedEnd{error, ExitCode::kFailed, /*is_told=*/true};
+                  return FailedEnd{error, ExitCode::kFailed, /*is_reported=*/true};
                 },
             .after_first_step = nullptr};
   }
@@ -235,7 +235,7 @@ class RunRig {
   std::optional<ModelProxy> proxy;
   ModelGraph graph;
   std::optional<ParameterStore> store;
-  std::optional<ShardedParameters> flow;
+  std::optional<ShardedParameters> sharded;
   std::optional<ModelRunner> runner;
   std::optional<LossSet> losses;
   std::optional<MetricSet> metric_set;
@@ -259,8 +259,13 @@ struct LoopRig {
         requests(parts.ranks.all(), state, stop, possible_requests(parts)),
         finite_check(finite_check_parts(parts, state, hooks), parts.recipe.train.non_finite),
         view(view_parts(parts, state, finite_check, requests), nullptr, 0),
-        events(
-            std::move(hooks), 0, view, parts.parameters, parts.flow, parts.published, parts.exec),
+        events(std::move(hooks),
+               0,
+               view,
+               parts.parameters,
+               parts.sharded,
+               parts.published,
+               parts.exec),
         log(log_parts(parts, state, stop, finite_check)),
         feed(feed_parts(parts, stop, log)),
         step(step_parts(parts, state, finite_check, events, view, log, requests)),

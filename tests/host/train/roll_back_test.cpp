@@ -37,7 +37,7 @@ struct RollBackRig {
     place.emplace(loop->state);
     roll_back.emplace(RollBack::Parts{.state = loop->state,
                                       .ranks = run.ranks,
-                                      .flow = *run.flow,
+                                      .sharded = *run.sharded,
                                       .finite_check = loop->finite_check,
                                       .checkpoints = loop->checkpoints,
                                       .whole = loop->whole});

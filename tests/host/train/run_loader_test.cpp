@@ -40,7 +40,7 @@ struct LoaderRig {
                       .saved = saved,
                       .state = loop->state,
                       .parameters = *run.store,
-                      .flow = *run.flow,
+                      .sharded = *run.sharded,
                       .optimizer = *run.optimizer,
                       .values = *run.values,
                       .recipe = run.recipe,

@@ -67,7 +67,9 @@ TEST_CASE("a resumed run ends with the same parameters, from every boundary", "[
   RecordingHook hook;
   std::vector<StateTree> states;
   run_with(whole, hook, [&](TrainerParts& parts) {
-    parts.at_rest = [&](RunBoundary, Trainer& trainer) { trainer.snapshot(states.emplace_back()); };
+    parts.on_boundary = [&](RunBoundary, Trainer& trainer) {
+      trainer.snapshot(states.emplace_back());
+    };
   });
   REQUIRE(states.size() > 7);
   for (const StateTree& state : states) {

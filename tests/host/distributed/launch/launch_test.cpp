@@ -324,10 +324,10 @@ TEST_CASE("without file descriptors for all ranks none is started", "[distribute
     try {
       ranks.run();
     } catch (const Error& error) {
-      const bool is_told = error.id() == "distributed.launch_failed" &&
-                           error.message().find("Too many open files") != std::string::npos;
+      const bool is_reported = error.id() == "distributed.launch_failed" &&
+                               error.message().find("Too many open files") != std::string::npos;
       // All that were started are gone, and waited for.
-      ::_exit(is_told && ::waitpid(-1, nullptr, WNOHANG) < 0 && errno == ECHILD ? 7 : 1);
+      ::_exit(is_reported && ::waitpid(-1, nullptr, WNOHANG) < 0 && errno == ECHILD ? 7 : 1);
     }
     ::_exit(0);
   }

@@ -25,7 +25,7 @@ ParameterMemory adamw_of(double elements) {
 }
 
 // The message of the refusal; "" if the run fits.
-std::string refusal_of(const ParameterMemory& memory, uint32_t ranks, const MemoryAtHand& at_hand) {
+std::string refusal_of(const ParameterMemory& memory, uint32_t ranks, const UsableMemory& at_hand) {
   try {
     check_fits(memory, ranks, at_hand);
     return "";
@@ -61,7 +61,7 @@ Compared compared(const std::string& patch, double bytes_per_state) {
 }  // namespace
 
 TEST_CASE("a model that needs more than the machine has is refused with both sizes", "[train]") {
-  const MemoryAtHand machine{.machine = AvailableMemory{16 * kGiB, "the machine"}, .gpu = {}};
+  const UsableMemory machine{.machine = AvailableMemory{16 * kGiB, "the machine"}, .gpu = {}};
   CHECK(refusal_of(adamw_of(1e9), 1, machine).empty());  // 14.9 GiB
   const std::string text = refusal_of(adamw_of(2e9), 1, machine);
   CHECK_THAT(text, contains_text("needs at least 29.80 GiB of memory"));
@@ -70,13 +70,13 @@ TEST_CASE("a model that needs more than the machine has is refused with both siz
 }
 
 TEST_CASE("all ranks of a machine count", "[train]") {
-  const MemoryAtHand machine{.machine = AvailableMemory{16 * kGiB, "the machine"}, .gpu = {}};
+  const UsableMemory machine{.machine = AvailableMemory{16 * kGiB, "the machine"}, .gpu = {}};
   CHECK_THAT(refusal_of(adamw_of(1e9), 2, machine), contains_text("each of the 2 ranks"));
   CHECK(refusal_of(adamw_of(5e8), 2, machine).empty());
 }
 
 TEST_CASE("a GPU holds what is not offloaded to the machine", "[train]") {
-  MemoryAtHand at_hand{.machine = AvailableMemory{kGiB, "the machine"},
+  UsableMemory at_hand{.machine = AvailableMemory{kGiB, "the machine"},
                        .gpu = GpuMemory{.allocated = kGiB, .reserved = 3 * kGiB, .free = 4 * kGiB}};
   CHECK(refusal_of(adamw_of(4e8), 1, at_hand).empty());  // 5.96 GiB: reserved memory is reused
   CHECK_THAT(refusal_of(adamw_of(5e8), 1, at_hand),

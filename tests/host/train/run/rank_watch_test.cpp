@@ -17,7 +17,7 @@ TEST_CASE("alone, a rank ends with its own error, and the status of its kind", "
   const Error data("data.changed", "asked for by a test");
   const Error plugin("plugin.failed", "asked for by a test");
   const Error non_finite("train.non_finite", "asked for by a test");
-  CHECK_FALSE(watch.fail(data).is_told);
+  CHECK_FALSE(watch.fail(data).is_reported);
   published.set({.step = 4});  // resumed, and no step begun
   CHECK(watch.fail(data).code == ExitCode::kRecipe);
   CHECK(watch.fail(plugin).code == ExitCode::kPlugin);

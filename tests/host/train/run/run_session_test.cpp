@@ -59,7 +59,7 @@ TEST_CASE("alone, a rank ends with its own error, which it has not reported", "[
   RunSession session(rig.recipe(), rig.registry(), rig.request(), RunSession::Purpose::kTrain);
   const FailedEnd end = session.fail(Error("recipe.no_eval", "asked for by a test"));
   CHECK(end.error.id() == "recipe.no_eval");
-  CHECK_FALSE(end.is_told);
+  CHECK_FALSE(end.is_reported);
 }
 
 TEST_CASE("a run folder that is not empty is refused before training", "[train]") {

@@ -10,7 +10,7 @@
 
 namespace tenon {
 
-struct Made {
+struct SavedByOp {
   torch::autograd::AutogradContext* context = nullptr;  // owned by the graph of the tensor
   torch::autograd::variable_list saved;
 };
@@ -18,7 +18,7 @@ struct Made {
 // Returns what `F` keeps if `y` is its output `i`, recorded for autograd; nothing for other
 // tensors, after the backward of `F`, and if something that it keeps was written since.
 template <class F>
-std::optional<Made> made_by(const at::Tensor& y, uint32_t i) {
+std::optional<SavedByOp> saved_by(const at::Tensor& y, uint32_t i) {
   if (!y.defined() || y.grad_fn() == nullptr || y.output_nr() != i) {
     return std::nullopt;
   }
@@ -27,7 +27,7 @@ std::optional<Made> made_by(const at::Tensor& y, uint32_t i) {
     return std::nullopt;
   }
   try {
-    return Made{&node->ctx_, node->ctx_.get_saved_variables()};
+    return SavedByOp{&node->ctx_, node->ctx_.get_saved_variables()};
   } catch (const c10::Error&) {
     return std::nullopt;
   }

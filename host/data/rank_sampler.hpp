@@ -31,16 +31,16 @@ struct Share {
   int64_t cursor_after = 0;  // position of all ranks together after it
 };
 
-class Deal {
+class RankSampler {
  public:
   // `num_samples` is the size of the window, from 0 to 2^62; `batch_size` is the number of samples
   // in the microbatch of one rank. With kDrop, only multiples of `samples_per_step` are assigned.
   // `samples_per_step` is a multiple of one global microbatch; 0 means one.
-  Deal(int64_t num_samples,
-       int64_t batch_size,
-       DataRank rank,
-       Remainder last = Remainder::kShort,
-       int64_t samples_per_step = 0);
+  RankSampler(int64_t num_samples,
+              int64_t batch_size,
+              DataRank rank,
+              Remainder last = Remainder::kShort,
+              int64_t samples_per_step = 0);
 
   // True if a global microbatch starts at `cursor`.
   bool has_share(int64_t cursor) const;

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "host/data/deal.hpp"
+#include "host/data/rank_sampler.hpp"
 
 #include "host/error/assert.hpp"
 
 #include <algorithm>
 
 namespace tenon {
-Deal::Deal(int64_t num_samples,
-           int64_t batch_size,
-           DataRank rank,
-           Remainder last,
-           int64_t samples_per_step)
+RankSampler::RankSampler(int64_t num_samples,
+                         int64_t batch_size,
+                         DataRank rank,
+                         Remainder last,
+                         int64_t samples_per_step)
     : num_samples_(num_samples), per_microbatch_(0), end_(num_samples), rank_(rank), last_(last) {
   TENON_ASSERT(num_samples >= 0 && num_samples <= kMostSamples, "not a number of samples");
   TENON_ASSERT(rank.size >= 1 && rank.rank >= 0 && rank.rank < rank.size, "not a rank");
@@ -25,11 +25,11 @@ Deal::Deal(int64_t num_samples,
   }
 }
 
-bool Deal::has_share(int64_t cursor) const {
+bool RankSampler::has_share(int64_t cursor) const {
   return num_left(cursor) > 0;
 }
 
-Share Deal::share(int64_t cursor) const {
+Share RankSampler::share(int64_t cursor) const {
   TENON_ASSERT(has_share(cursor), "no global microbatch begins here");
   const int64_t size = std::min(per_microbatch_, end_ - cursor);
   const int64_t each = size / rank_.size;
@@ -39,7 +39,7 @@ Share Deal::share(int64_t cursor) const {
           .cursor_after = cursor + size};
 }
 
-int64_t Deal::num_left(int64_t cursor) const {
+int64_t RankSampler::num_left(int64_t cursor) const {
   TENON_ASSERT(cursor >= 0, "a position is not negative");
   const int64_t left = std::max<int64_t>(0, end_ - cursor);
   const int64_t whole = left / per_microbatch_;
@@ -48,7 +48,7 @@ int64_t Deal::num_left(int64_t cursor) const {
   return whole + (has_part && last_ == Remainder::kShort ? 1 : 0);
 }
 
-int64_t Deal::num_dropped(int64_t cursor) const {
+int64_t RankSampler::num_dropped(int64_t cursor) const {
   if (last_ == Remainder::kShort) {
     return 0;
   }
