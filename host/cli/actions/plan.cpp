@@ -10,6 +10,7 @@
 #include "host/text/formatted.hpp"
 #include "host/train/plan/longest_report.hpp"
 #include "host/train/plan/plan_report.hpp"
+#include "host/train/plan/planned_program.hpp"
 #include "host/train/plan/recipe_plan.hpp"
 
 #include <array>
@@ -37,6 +38,7 @@ constexpr std::array kPlanOptions = {
            "memory of a rank, as in 80GiB; if the plan needs more, the output\n"
            "lists settings that would fit"},
     Option{"longest", "", "print the longest sequence that fits into --memory, and how"},
+    Option{"program", "", "print the instructions that each rank runs for a microbatch"},
     Option{"bandwidth-node",
            "B/S",
            "bytes per second that a rank sends within its machine; default\n"
@@ -79,6 +81,11 @@ void read_plan(const GivenOptions& given, CommandLine& line) {
   if (plan.is_longest && !plan.memory.has_value()) {
     fail_usage("--longest needs --memory, as in --memory 24GiB");
   }
+  plan.is_program = given.has("program");
+  if (plan.is_program && (plan.is_longest || given.has("json"))) {
+    fail_usage(formatted("--program prints text and nothing else; remove --{}",
+                         plan.is_longest ? "longest" : "json"));
+  }
   read_if_given("bandwidth-node", read_bytes, plan.bandwidth_node);
   read_if_given("bandwidth-network", read_bytes, plan.bandwidth_network);
   read_if_given("bandwidth-host", read_bytes, plan.bandwidth_host);
@@ -89,7 +96,9 @@ void read_plan(const GivenOptions& given, CommandLine& line) {
 ExitCode run_plan(const CommandLine& line, const Invocation& invocation) {
   const UsedRecipe used = use_recipe(line, invocation);
   const RecipePlan plan = plan_recipe(used.recipe, *used.plugins, line.plan);
-  if (line.plan.is_longest) {
+  if (line.plan.is_program) {
+    print_output(program_text(plan));
+  } else if (line.plan.is_longest) {
     print_output(line.is_json ? longest_json(plan) : longest_text(plan));
   } else {
     print_output(line.is_json ? plan_json(plan) : plan_text(plan));

@@ -37,6 +37,7 @@ struct PlanRequest {
   std::optional<double> latency = {};
   std::optional<int64_t> memory = {};  // bytes per rank
   bool is_longest = false;             // asks for the longest sequence; needs memory
+  bool is_program = false;             // asks for the instructions of a microbatch
 
   PlanMachine on(const PlanMachine& usual) const {
     return {.ranks_per_node = ranks_per_node.value_or(usual.ranks_per_node),

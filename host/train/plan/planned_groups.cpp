@@ -8,6 +8,20 @@
 
 namespace tenon {
 
+FlatSharing planned_sharing(const GroupLayout& layout,
+                            const PlanSubject& subject,
+                            const PlanChoice& choice) {
+  FlatSharing sharing;
+  if (!layout.is_unsharded) {
+    sharing = sharing_of({.stage = choice.stage,
+                          .offloads = choice.offloads,
+                          .reshard_after_forward = subject.reshard_after_forward},
+                         choice.shard);
+  }
+  sharing.frees_gradients = subject.frees_gradients;
+  return sharing;
+}
+
 at::ScalarType wire_of(const GroupLayout& layout, std::optional<at::ScalarType> gradient_dtype) {
   return layout.stored == at::kFloat ? gradient_dtype.value_or(at::kFloat) : layout.stored;
 }

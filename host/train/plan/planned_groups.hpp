@@ -6,6 +6,7 @@
 #pragma once
 
 #include "host/model/group_facts.hpp"
+#include "host/train/plan/plan_subject.hpp"
 
 #include <c10/core/ScalarType.h>
 
@@ -46,6 +47,11 @@ struct BucketSettings {
   std::optional<at::ScalarType> gradient_dtype;
   bool on_cpu = true;
 };
+
+// Returns what each rank keeps of a group.
+FlatSharing planned_sharing(const GroupLayout& layout,
+                            const PlanSubject& subject,
+                            const PlanChoice& choice);
 
 // Returns the dtype of gradients on the wire; only fp32 gradients may be narrowed.
 at::ScalarType wire_of(const GroupLayout& layout, std::optional<at::ScalarType> gradient_dtype);

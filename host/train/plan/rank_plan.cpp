@@ -84,13 +84,7 @@ class Planned {
   void share(const GroupLayout& layout) {
     const PlanChoice& choice = plan_.choice;
     PlannedGroup shared;
-    FlatSharing sharing =
-        layout.is_unsharded ? FlatSharing{}
-                            : sharing_of({.stage = choice.stage,
-                                          .offloads = choice.offloads,
-                                          .reshard_after_forward = subject_.reshard_after_forward},
-                                         choice.shard);
-    sharing.frees_gradients = subject_.frees_gradients;
+    const FlatSharing sharing = planned_sharing(layout, subject_, choice);
     shared.facts = facts_of(layout, sharing);
     shared.use = use_of(facts_, layout.blocks, subject_.reshard_after_forward);
     shared.is_bucketed =

@@ -145,6 +145,29 @@ TEST_CASE("ranks that are no product of the mesh are refused, and so is what is 
   CHECK(plan("10000", {"--quiet"}).exit_code == 2);
 }
 
+TEST_CASE("a plan prints the program of a rank, as text only", "[cli]") {
+  const SubprocessResult two = plan("2", {"--program"});
+  INFO(two.err);
+  REQUIRE(two.exit_code == 0);
+  CHECK_THAT(two.out, contains_text("for a microbatch (ranks 2, replicate 1, shard 2, stage 3)"));
+  // The layer after the first is gathered while the first one computes.
+  const size_t gather = two.out.find("gather         layers.1.attention");
+  const size_t forward = two.out.find("forward        layers.0.attention");
+  const size_t backward = two.out.find("\n-- backward\n");
+  CHECK(gather < forward);
+  CHECK(forward < backward);
+  CHECK(backward < two.out.find("reduce         layers.0.attention"));
+
+  const SubprocessResult alone = plan("1", {"--program", "--set", "/parallel/stage=3"});
+  REQUIRE(alone.exit_code == 0);
+  CHECK_THAT(alone.out, !contains_text("gather "));
+  for (const char* const other : {"--json", "--longest"}) {
+    const SubprocessResult both = plan("2", {"--program", other, "--memory", "80GiB"});
+    CHECK(both.exit_code != 0);
+    CHECK_THAT(both.err, contains_text(std::string("remove ") + other));
+  }
+}
+
 TEST_CASE("the global batch fixes the microbatches of a plan, or is refused", "[cli]") {
   CHECK(plan_json("256", {"--set", "train.global_batch_size=1024"})["step"]["microbatches"] == 4);
   const SubprocessResult refused = plan("256", {"--set", "train.global_batch_size=1000"});
