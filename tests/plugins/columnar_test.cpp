@@ -349,15 +349,15 @@ const json kIds = json::array({json{{"name", "user_id"}}});
 TEST_CASE("each row comes once, however it is dealt out, and the same for any number of threads",
           "[plugins]") {
   for (const std::string& name : kFormats) {
-    for (const std::string sampler : {"rows", "row_groups", "files"}) {
+    for (const std::string deal : {"rows", "row_groups", "files"}) {
       for (const int shuffle : {0, 1, 3}) {
-        CAPTURE(name, sampler, shuffle);
+        CAPTURE(name, deal, shuffle);
         Batches first;
         for (const int threads : {0, 1, 3, 7}) {
           auto source = open(
               {file(name)},
               kIds,
-              {{"shards", 3}, {"deal_by", sampler}, {"shuffle_groups", shuffle}, {"read_rows", 8}});
+              {{"shards", 3}, {"deal_by", deal}, {"shuffle_groups", shuffle}, {"read_rows", 8}});
           tenon::DataStream stream(source,
                                    {.batch_size = 7, .num_threads = threads, .prefetch = 4});
           stream.begin_epoch(0);

@@ -323,18 +323,18 @@ TEST_CASE("the first source that is there and sound is taken", "[recipes]") {
   for (const fs::path& checkpoint : checkpoints) {
     flip_a_byte(checkpoint / "rank-0-of-1.safetensors", 900);  // in a tensor
   }
-  const std::string pretrained =
+  const std::string bank =
       R"([{"from": ["$DESK/gone", "$DESK/damaged", "$DESK/sound"], "parts": ["parameters", "optimizer"]}])";
   for (const int num_ranks : {1, 2}) {
     const std::string name = "from-" + std::to_string(num_ranks);
-    const std::string out = desk.succeed(desk.with_load(still(), pretrained), name, num_ranks);
+    const std::string out = desk.succeed(desk.with_load(still(), bank), name, num_ranks);
     CHECK(desk.hash(name) == desk.hash("sound"));
     CHECK_THAT(out, contains_text("gone does not exist"));
     CHECK_THAT(out, contains_text("is corrupt"));
   }
   // A damaged checkpoint is passed over for the one before it.
   flip_a_byte(checkpoints[1] / "rank-0-of-1.safetensors", 900);
-  desk.succeed(desk.with_load(still(), pretrained), "before");
+  desk.succeed(desk.with_load(still(), bank), "before");
   desk.succeed(desk.with_load(still(), R"([{"from": ")" + checkpoints[1].string() + R"("}])"),
                "named");
   CHECK(desk.hash("before") == desk.hash("named"));
@@ -404,7 +404,7 @@ TEST_CASE("a load is repeated before the step, window or epoch that follows", "[
   const json recipe = desk.with_load(
       trained(R"({"optimizer": {"type": "sgd", "options": {"lr": 0.3, "weight_decay": null}},
                   "train": {"overfit_batch": true, "steps": 6}})"),
-      R"([{"from": "$DESK/pretrained", "every_steps": 2}])");
+      R"([{"from": "$DESK/bank", "every_steps": 2}])");
   const std::string out = desk.succeed(recipe, "steps");
   CHECK_THAT(out, contains_text("after step 2; from "));
   const auto records = desk.records("steps");
@@ -421,9 +421,9 @@ TEST_CASE("a load is repeated before the step, window or epoch that follows", "[
       "train": {"steps": null, "epochs": 2}})";
   for (const std::string every : {"every_windows", "every_epochs", "every_steps"}) {
     CAPTURE(every);
-    const json repeated = desk.with_load(trained(windows),
-                                         R"([{"from": "$DESK/pretrained", ")" + every +
-                                             R"(": 1, "parts": ["parameters", "optimizer"]}])");
+    const json repeated = desk.with_load(
+        trained(windows),
+        R"([{"from": "$DESK/bank", ")" + every + R"(": 1, "parts": ["parameters", "optimizer"]}])");
     desk.succeed(repeated, "whole-" + every);
     const int wanted = every == "every_windows" ? 5 : every == "every_epochs" ? 1 : 11;
     CHECK(desk.summary("whole-" + every)["loaded"]["reloads"] == wanted);
@@ -442,8 +442,7 @@ TEST_CASE("a load is repeated before the step, window or epoch that follows", "[
 TEST_CASE("a reload that finds nothing is left out with a warning", "[recipes]") {
   const Desk desk;
   desk.succeed(trained(), "bank");
-  const json recipe =
-      desk.with_load(trained(), R"([{"from": "$DESK/pretrained", "every_steps": 4}])");
+  const json recipe = desk.with_load(trained(), R"([{"from": "$DESK/bank", "every_steps": 4}])");
   REQUIRE(desk.run(recipe, "parts", 1, {"--set", "train.exit_at_step=3"}).exit_code == 75);
   fs::remove_all(desk.path("bank"));
   const std::string out = desk.succeed(recipe, "parts");
