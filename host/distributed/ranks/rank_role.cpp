@@ -7,18 +7,20 @@
 namespace tenon {
 namespace {
 
-std::initializer_list<MeshDim> dims_of(RankSet set) {
-  static constexpr std::initializer_list<MeshDim> kAll = {MeshDim::kTensor,
-                                                          MeshDim::kContext,
-                                                          MeshDim::kShard,
-                                                          MeshDim::kReplicate,
-                                                          MeshDim::kPipeline};
-  static constexpr std::initializer_list<MeshDim> kSamples = {MeshDim::kShard, MeshDim::kReplicate};
-  static constexpr std::initializer_list<MeshDim> kTokens = {
-      MeshDim::kContext, MeshDim::kShard, MeshDim::kReplicate};
-  static constexpr std::initializer_list<MeshDim> kSlices = {MeshDim::kShard};
-  static constexpr std::initializer_list<MeshDim> kReplicas = {MeshDim::kContext,
-                                                               MeshDim::kReplicate};
+using Dims = std::initializer_list<MeshDim>;
+
+constexpr Dims kAll = {
+    MeshDim::kTensor, MeshDim::kContext, MeshDim::kShard, MeshDim::kReplicate, MeshDim::kPipeline};
+constexpr Dims kSamples = {MeshDim::kShard, MeshDim::kReplicate};
+constexpr Dims kTokens = {MeshDim::kContext, MeshDim::kShard, MeshDim::kReplicate};
+constexpr Dims kSlices = {MeshDim::kShard};
+constexpr Dims kReplicas = {MeshDim::kContext, MeshDim::kReplicate};
+// Ranks that hold equal pieces: those of RankSet, and the tensor ranks, which sum no gradients.
+constexpr Dims kSliceCopies = {MeshDim::kTensor, MeshDim::kContext, MeshDim::kReplicate};
+constexpr Dims kWholeCopies = {
+    MeshDim::kTensor, MeshDim::kContext, MeshDim::kShard, MeshDim::kReplicate};
+
+Dims dims_of(RankSet set) {
   switch (set) {
     case RankSet::kAll:
       return kAll;
@@ -34,12 +36,7 @@ std::initializer_list<MeshDim> dims_of(RankSet set) {
   return kReplicas;
 }
 
-constexpr std::initializer_list<MeshDim> kSliceCopies = {
-    MeshDim::kTensor, MeshDim::kContext, MeshDim::kReplicate};
-constexpr std::initializer_list<MeshDim> kWholeCopies = {
-    MeshDim::kTensor, MeshDim::kContext, MeshDim::kShard, MeshDim::kReplicate};
-
-RankIndex place_along(const Mesh& mesh, std::initializer_list<MeshDim> dims) {
+RankIndex place_along(const Mesh& mesh, Dims dims) {
   return {.index = mesh.index_along(dims), .count = mesh.size_along(dims)};
 }
 
