@@ -210,7 +210,7 @@ void MetricBook::share(Group& ranks, std::string_view prefix) {
     return;
   }
   read_tensors();
-  const std::vector<std::string> all = ranks.gather_texts(to_text(prefix), "figures");
+  const std::vector<std::string> all = ranks.gather_texts(to_text(prefix), "metrics");
   for (Metric& f : metrics_) {
     if (std::string_view(f.name).starts_with(prefix)) {
       f.is_used = false;

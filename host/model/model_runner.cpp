@@ -44,9 +44,9 @@ class ShardedPass {
   uint32_t block_;
 };
 
-// Sharded parameters must learn of each backward if it moves anything, or has gradients used and
+// Sharded parameters must learn of each backward if they move anything, or have gradients used and
 // freed.
-bool needs_sharded(const ShardedParameters& sharded, const ParameterStore& store) {
+bool is_active(const ShardedParameters& sharded, const ParameterStore& store) {
   return !sharded.is_idle() || std::ranges::any_of(store.groups(), [](const FlatGroup& group) {
     return group.sharing().frees_gradients;
   });
@@ -65,7 +65,7 @@ ModelRunner::ModelRunner(ModelList models,
       graph_(store.graph()),
       compute_dtype_(base.compute_dtype),
       recompute_(recompute),
-      sharded_(sharded != nullptr && needs_sharded(*sharded, store) ? sharded : nullptr),
+      sharded_(sharded != nullptr && is_active(*sharded, store) ? sharded : nullptr),
       rows_(rows),
       facts_(facts_of(store)),
       blocks_(models_, store, base, facts_.values_with_gradient()),
