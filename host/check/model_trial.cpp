@@ -7,7 +7,9 @@
 #include "host/check/source_reader.hpp"
 #include "host/error/error.hpp"
 #include "host/error/status.hpp"
-#include "host/model/model_runner.hpp"
+#include "host/model/compile_program.hpp"
+#include "host/model/model_fields.hpp"
+#include "host/model/program_visitor.hpp"
 #include "host/text/formatted.hpp"
 #include "host/train/components/recipe_model.hpp"
 #include "host/train/components/run_dataset.hpp"
@@ -242,29 +244,57 @@ at::Tensor ModelTrial::rows_of(uint32_t v, int64_t samples, const std::vector<at
       shape, blocks_.border_dtype(v).value_or(base_.compute_dtype), -1, 1, generator);
 }
 
-std::vector<at::Tensor> ModelTrial::run_all(int64_t samples) {
-  std::vector<at::Tensor> values(graph_.values.size());
-  for (uint32_t v = 0; v < values.size(); ++v) {
-    if (given_[v].defined()) {
-      values[v] =
-          samples < samples_ && has_samples(v) ? given_[v].narrow(0, 0, samples) : given_[v];
+// Runs the forward of an evaluation, and keeps all values.
+class ModelTrial::RunAll final : public ProgramVisitor {
+ public:
+  RunAll(ModelTrial& trial, const Program& program, int64_t samples)
+      : trial_(trial), program_(program), samples_(samples) {
+    for (const at::Tensor& given : trial.given_) {
+      const auto v = static_cast<uint32_t>(values.size());
+      const bool is_cut = given.defined() && samples < trial.samples_ && trial.has_samples(v);
+      values.push_back(is_cut ? given.narrow(0, 0, samples) : given);
     }
   }
-  for (uint32_t b = 0; b < graph_.blocks.size(); ++b) {
-    const ModelBlock& block = graph_.blocks[b];
+
+  void visit(const Instruction& instruction) override {
+    if (instruction.op == Op::kRows) {
+      for (const uint32_t v : program_.values(instruction)) {
+        if (!values[v].defined()) {
+          values[v] = trial_.rows_of(v, samples_, values);
+        }
+      }
+    } else if (instruction.op == Op::kForward) {
+      forward(instruction.block);
+    }
+  }
+
+  std::vector<at::Tensor> values;  // of the graph
+
+ private:
+  void forward(uint32_t b) {
+    const ModelBlock& block = trial_.graph_.blocks[b];
     std::vector<at::Tensor> inputs;
     for (const uint32_t v : block.inputs) {
-      if (!values[v].defined() && graph_.values[v].lookup.has_value()) {
-        values[v] = rows_of(v, samples, values);
-      }
       inputs.push_back(copy_of(values[v]));  // a block that writes changes only its own
     }
-    const BlockTape tape = forward(b, inputs, {.samples = samples, .is_train = false});
+    const BlockTape tape = trial_.forward(b, inputs, {.samples = samples_, .is_train = false});
     for (std::size_t i = 0; i < block.outputs.size(); ++i) {
-      values[block.outputs[i]] = blocks_.at_border(block.outputs[i], tape.outputs[i]);
+      const uint32_t v = block.outputs[i];
+      values[v] = trial_.blocks_.at_border(v, tape.outputs[i]);
     }
   }
-  return values;
+
+  ModelTrial& trial_;
+  const Program& program_;
+  const int64_t samples_;
+};
+
+std::vector<at::Tensor> ModelTrial::run_all(int64_t samples) {
+  const std::vector<GroupFacts> groups = group_facts(store_, graph_);
+  const Program program = compile_program(PassKind::kEvaluate, facts_, groups, {});
+  RunAll all(*this, program, samples);
+  interpret(program, Section::kForward, {}, all);
+  return std::move(all.values);
 }
 
 std::vector<uint32_t> ModelTrial::some_blocks() const {

@@ -104,6 +104,8 @@ class ModelTrial {
   void move_parameters();
 
  private:
+  class RunAll;
+
   std::vector<at::Tensor> guessed_values(const InputGuess& guess, std::mt19937_64& generator) const;
   std::vector<at::Tensor> values_of(const Batch& batch) const;
   std::optional<Batch> batch_of_recipe();

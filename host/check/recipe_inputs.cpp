@@ -4,8 +4,8 @@
 #include "host/check/default_dtype.hpp"
 #include "host/check/source_reader.hpp"
 #include "host/check/subject.hpp"
-#include "host/model/model_runner.hpp"
 #include "host/model/parameter_store.hpp"
+#include "host/model/program_runner.hpp"
 #include "host/train/components/run_dataset.hpp"
 #include "host/train/components/run_models.hpp"
 #include "host/train/objective/input_binding.hpp"
@@ -78,22 +78,23 @@ std::vector<SampleInputs> recipe_inputs(Subject& subject,
     const ExecFrame other(models.members()[i].proxy.instance().host(), base);
     store.initialise_further(i, models.members()[i].proxy, other.exec(), subject.request().seed);
   }
-  ModelRunner runner(models.list(), store, base, RecomputeMode::kNone);
+  ProgramRunner runner(models.list(), store, base);
+  MicrobatchState values = runner.new_state();
   RunDataset dataset(subject.factory(), recipe.data.train, "data/train", recipe.seed, false);
   SourceReader reader(subject, "the dataset of the recipe", dataset.source());
   InputBinding binding({use->kind, checked.name()}, ports, *use->inputs, graph, recipe.model.name);
   std::vector<SampleInputs> all;
   for (const Batch& batch : reader.first_batches(kRecipeSamples, most_batches)) {
     subject.note("forward of the models of the recipe");
-    runner.forward(batch, {.step = 7, .microbatch = 0, .is_train = false});
-    binding.gather(&runner, batch, InputBinding::Outputs::kDetached, dtype);
+    runner.forward(values, batch, {.step = 7, .microbatch = 0, .is_train = false});
+    binding.gather(&values, batch, InputBinding::Outputs::kDetached, dtype);
     SampleInputs inputs;
     for (std::size_t i = 0; i < binding.size(); ++i) {
       inputs.push_back(binding.input(i).defined() ? binding.input(i).detach().clone()
                                                   : at::Tensor());
     }
     binding.clear();
-    runner.clear();
+    runner.clear(values);
     all.push_back(std::move(inputs));
   }
   return all;

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tensors that are moved out of a device's memory between forward and backward, and brought back in
-// reverse order. A microbatch uses it as a stack of groups.
+// Tensors that are moved out of a device's memory between forward and backward. Each microbatch in
+// flight has a stack of groups: they come back in reverse order.
 // Invariant: a tensor comes back with the same bits, shape and dtype.
 // Threads: driven by the train thread.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -20,12 +21,13 @@ class ActivationStore {
 
   // Moves a group of tensors away. They may stay in memory until they have been written.
   // Errors  of this group and of earlier ones, see the functions below
-  virtual void push(std::vector<at::Tensor> group) = 0;
-  // Returns the newest group, and starts to bring back the one before it.
+  virtual void push(uint64_t microbatch, std::vector<at::Tensor> group) = 0;
+  // Returns the newest group of a microbatch that has one, and starts to bring back the one before
+  // it.
   // Errors  as push
-  virtual std::vector<at::Tensor> pop() = 0;
-  // Drops all groups.
-  virtual void clear() = 0;
+  virtual std::vector<at::Tensor> pop(uint64_t microbatch) = 0;
+  // Drops all groups of a microbatch.
+  virtual void drop(uint64_t microbatch) = 0;
 };
 
 // Returns a store that writes to a file in `folder`. The file has no name, so that nothing is left

@@ -345,6 +345,14 @@ std::string BlockRunner::wrong_shape(const ModelValue& value, const at::Tensor& 
                    num_samples_);
 }
 
+void BlockRunner::refuse_aux_losses(uint32_t b, const BlockTape& tape, const char* how) const {
+  const ModelBlock& block = graph_.blocks[b];
+  if (!tape.aux.empty() && block.model == 0) {
+    identity_of(b).fail_result("block '" + block.name +
+                               "' adds an auxiliary loss, and can therefore not be run by " + how);
+  }
+}
+
 void BlockRunner::check_output(uint32_t b, size_t i, const at::Tensor& output) const {
   const ModelBlock& block = graph_.blocks[b];
   const uint32_t v = block.outputs[i];
@@ -424,6 +432,19 @@ at::Tensor BlockRunner::seed_of(const AuxLoss& aux, const AuxScale& scale) const
   return seed.to(aux.sum.device(), aux.sum.scalar_type()).view_as(aux.sum);
 }
 
+// Tied parameters of a block are one leaf, whose gradient is that of all its uses.
+std::vector<uint32_t> BlockRunner::trained_leaves(uint32_t b) const {
+  std::vector<uint32_t> leaves;
+  for (const uint32_t p : graph_.blocks[b].parameters) {
+    const bool is_listed = std::ranges::any_of(
+        leaves, [this, p](uint32_t other) { return store_.leaf(other).is_same(store_.leaf(p)); });
+    if (store_.is_trainable(p) && !is_listed) {
+      leaves.push_back(p);
+    }
+  }
+  return leaves;
+}
+
 std::vector<ValueGrad> BlockRunner::backward_by_autograd(uint32_t b,
                                                          BlockTape& tape,
                                                          const std::vector<at::Tensor>& grads,
@@ -452,12 +473,9 @@ std::vector<ValueGrad> BlockRunner::backward_by_autograd(uint32_t b,
       wrt_inputs.push_back(i);
     }
   }
-  std::vector<uint32_t> wrt_parameters;
-  for (const uint32_t p : block.parameters) {
-    if (store_.is_trainable(p)) {
-      wrt.push_back(store_.leaf(p));
-      wrt_parameters.push_back(p);
-    }
+  const std::vector<uint32_t> wrt_parameters = trained_leaves(b);
+  for (const uint32_t p : wrt_parameters) {
+    wrt.push_back(store_.leaf(p));
   }
   if (outputs.empty() || wrt.empty()) {
     return {};

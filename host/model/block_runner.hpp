@@ -130,6 +130,14 @@ class BlockRunner {
   // Errors: as forward; plugin.bad_result for a cache that the first step does not return
   void step(uint32_t b, const GenerationProxy& generation, BlockTape& tape, BlockStep& step);
 
+  // Fails if the block of the trained model has added an auxiliary loss in a call on a part of its
+  // input: the loss of the whole is unknown. `how`: "tiles (train.tile)"
+  // Errors: plugin.bad_result
+  void refuse_aux_losses(uint32_t b, const BlockTape& tape, const char* how) const;
+
+  // True if a trainable parameter or a lookup lies upstream of the value.
+  bool needs_grad(uint32_t v) const { return needs_grad_[v]; }
+
   // What the trained model sums over a step. Forwards in training add to the sums of buffers.
   StepSums& sums() { return sums_; }
   const StepSums& sums() const { return sums_; }
@@ -159,6 +167,7 @@ class BlockRunner {
                   const at::Tensor& grad,
                   at::IntArrayRef shape,
                   const std::string& name) const;
+  std::vector<uint32_t> trained_leaves(uint32_t b) const;
   std::vector<ValueGrad> backward_by_autograd(uint32_t b,
                                               BlockTape& tape,
                                               const std::vector<at::Tensor>& grads,

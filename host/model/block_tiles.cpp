@@ -1,9 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// The part of ModelRunner that runs tokenwise blocks on tiles of positions. Backward runs the
-// forward of a tile again, so intermediate tensors exist for one tile.
-//
-// Source: Snowflake, Arctic Long Sequence Training (2025), arXiv:2506.13996, section 3.1.
 #include "host/model/block_tiles.hpp"
 
 #include <tenon/model.h>
@@ -11,11 +6,10 @@
 #include "host/error/assert.hpp"
 #include "host/model/joined_graph.hpp"
 #include "host/model/leaf.hpp"
-#include "host/model/model_runner.hpp"
 #include "host/model/positions_axis.hpp"
-#include "host/plugin/model_proxy.hpp"
 
 #include <ATen/Functions.h>
+#include <ATen/TensorOperators.h>
 
 #include <algorithm>
 #include <utility>
@@ -28,30 +22,16 @@ bool has_state(const ModelGraph& graph, const ModelBlock& block) {
       block.buffers, [&graph](uint32_t i) { return graph.buffers[i].kind == TENON_BUFFER_STATE; });
 }
 
-at::Tensor tile_of(const ModelGraph& graph, uint32_t v, const at::Tensor& whole, TileRange tile) {
-  return whole.defined()
-             ? whole.narrow(*axis_of_positions(graph.values[v]), tile.begin, tile.length)
-             : whole;
-}
-
-// Copies a tile to its place. The first tile allocates the whole.
-void put_tile(const ModelGraph& graph,
-              uint32_t v,
-              const at::Tensor& tile,
-              TileRange at,
-              int64_t positions,
-              at::Tensor& whole) {
-  if (at.length == positions) {
-    whole = tile;
-    return;
+// A block that reads a value twice gives two gradients of it: adds the later to the first.
+void merge_repeated(std::vector<ValueGrad>& grads) {
+  for (size_t i = 0; i < grads.size(); ++i) {
+    const auto end = grads.begin() + static_cast<int64_t>(i);
+    const auto earlier = std::ranges::find(grads.begin(), end, grads[i].value, &ValueGrad::value);
+    if (earlier != end) {
+      earlier->grad = earlier->grad + grads[i].grad;
+      grads[i].grad.reset();
+    }
   }
-  const int64_t axis = *axis_of_positions(graph.values[v]);
-  if (!whole.defined()) {
-    std::vector<int64_t> shape = tile.sizes().vec();
-    shape[static_cast<size_t>(axis)] = positions;
-    whole = at::zeros(shape, tile.options());
-  }
-  whole.narrow(axis, at.begin, at.length).copy_(tile);
 }
 
 }  // namespace
@@ -65,115 +45,103 @@ std::vector<bool> tileable_blocks(const ModelGraph& graph) {
   return can;
 }
 
-void ModelRunner::tile_blocks(int64_t positions) {
-  tile_ = positions;
-  tiled_blocks_ = tileable_blocks(graph_);
-}
-
-at::Tensor ModelRunner::kept_input(uint32_t b, size_t i) const {
-  const at::Tensor& of_tape = tapes_[b].inputs[i];
-  return of_tape.defined() ? of_tape : values_[graph_.blocks[b].inputs[i]];
-}
-
-std::vector<TileRange> ModelRunner::tiles_of(uint32_t b) const {
-  const ModelBlock& block = graph_.blocks[b];
-  std::vector<TileRange> tiles;
-  for (size_t i = 0; i < block.inputs.size() && tiles.empty(); ++i) {
-    const at::Tensor input = kept_input(b, i);
-    if (!input.defined()) {
-      continue;
-    }
-    const int64_t positions = input.size(*axis_of_positions(graph_.values[block.inputs[i]]));
-    for (int64_t begin = 0; begin == 0 || begin < positions; begin += tile_) {
-      tiles.push_back({begin, std::min(tile_, positions - begin), positions});
-    }
+TiledCall::TiledCall(BlockRunner& blocks,
+                     const ModelGraph& graph,
+                     uint32_t b,
+                     const std::vector<at::Tensor>& inputs,
+                     int64_t positions,
+                     uint32_t salt)
+    : blocks_(blocks),
+      graph_(graph),
+      b_(b),
+      inputs_(inputs),
+      salt_(salt),
+      tape_(blocks.make_tape(b)) {
+  const auto given =
+      std::ranges::find_if(inputs, [](const at::Tensor& input) { return input.defined(); });
+  TENON_ASSERT(given != inputs.end(), "a tokenwise block has an input that is always given");
+  const uint32_t v = graph.blocks[b].inputs[static_cast<size_t>(given - inputs.begin())];
+  num_positions_ = given->size(*axis_of_positions(graph.values[v]));
+  for (int64_t begin = 0; begin == 0 || begin < num_positions_; begin += positions) {
+    tiles_.push_back({begin, std::min(positions, num_positions_ - begin)});
   }
-  TENON_ASSERT(!tiles.empty(), "a tokenwise block has an input that is always given");
-  return tiles;
 }
 
-// Each tile draws from a separate stream of random numbers, as a chunk does.
-uint32_t ModelRunner::tile_salt(uint32_t b, size_t tile) const {
-  return salt(b) + static_cast<uint32_t>(tile) * graph_.blocks[b].num_siblings;
+uint32_t TiledCall::salt(size_t tile) const {
+  return salt_ + static_cast<uint32_t>(tile) * graph_.blocks[b_].num_siblings;
 }
 
-void ModelRunner::run_tile(
-    uint32_t b, TileRange tile, bool records, uint32_t salt, bool again, BlockTape& piece) {
-  const ModelBlock& block = graph_.blocks[b];
-  piece.clear();
+at::Tensor TiledCall::part(uint32_t v, const at::Tensor& whole, Tile tile) const {
+  return whole.defined()
+             ? whole.narrow(*axis_of_positions(graph_.values[v]), tile.begin, tile.length)
+             : whole;
+}
+
+// Copies a part to its place. The first part allocates the whole.
+void TiledCall::put(uint32_t v, const at::Tensor& part, Tile tile, at::Tensor& whole) const {
+  if (tile.length == num_positions_) {
+    whole = part;
+    return;
+  }
+  const int64_t axis = *axis_of_positions(graph_.values[v]);
+  if (!whole.defined()) {
+    std::vector<int64_t> shape = part.sizes().vec();
+    shape[static_cast<size_t>(axis)] = num_positions_;
+    whole = at::zeros(shape, part.options());
+  }
+  whole.narrow(axis, tile.begin, tile.length).copy_(part);
+}
+
+void TiledCall::run(size_t tile, bool records, bool is_recompute) {
+  const ModelBlock& block = graph_.blocks[b_];
+  tape_.clear();
   for (size_t i = 0; i < block.inputs.size(); ++i) {
     const uint32_t v = block.inputs[i];
-    piece.inputs.push_back(
-        as_leaf(tile_of(graph_, v, kept_input(b, i), tile), records && facts_.has_gradient(v)));
+    tape_.inputs.push_back(
+        as_leaf(part(v, inputs_[i], tiles_[tile]), records && blocks_.needs_grad(v)));
   }
-  blocks_.forward(b, {.records = records, .is_recompute = again, .salt = salt}, piece);
-  if (!piece.aux.empty() && block.model == 0) {
-    models_.of(block).instance().identity().fail_result(
-        "block '" + block.name +
-        "' adds an auxiliary loss, and can therefore not be run by tiles (train.tile)");
-  }
+  blocks_.forward(
+      b_, {.records = records, .is_recompute = is_recompute, .salt = salt(tile)}, tape_);
+  blocks_.refuse_aux_losses(b_, tape_, "tiles (train.tile)");
 }
 
-void ModelRunner::forward_tiles(uint32_t b, bool again) {
-  const ModelBlock& block = graph_.blocks[b];
-  BlockTape piece = blocks_.make_tape(b);
+std::vector<at::Tensor> TiledCall::forward(bool is_recompute) {
+  const ModelBlock& block = graph_.blocks[b_];
   std::vector<at::Tensor> outputs(block.outputs.size());
-  const std::vector<TileRange> tiles = tiles_of(b);
-  for (size_t t = 0; t < tiles.size(); ++t) {
-    run_tile(b, tiles[t], false, tile_salt(b, t), again, piece);
+  for (size_t t = 0; t < tiles_.size(); ++t) {
+    run(t, /*records=*/false, is_recompute);
     for (size_t i = 0; i < outputs.size(); ++i) {
       const uint32_t v = block.outputs[i];
-      put_tile(graph_,
-               v,
-               blocks_.at_border(v, piece.outputs[i]),
-               tiles[t],
-               tiles[t].positions,
-               outputs[i]);
+      put(v, blocks_.at_border(v, tape_.outputs[i]), tiles_[t], outputs[i]);
     }
   }
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    values_[block.outputs[i]] = std::move(outputs[i]);
-  }
+  return outputs;
 }
 
-void ModelRunner::backward_tiles(uint32_t b,
-                                 const std::vector<at::Tensor>& grads,
-                                 const AuxScale& aux_scale) {
-  const ModelBlock& block = graph_.blocks[b];
-  BlockTape piece = blocks_.make_tape(b);
+std::vector<ValueGrad> TiledCall::backward(const std::vector<at::Tensor>& grads,
+                                           const AuxScale& aux_scale) {
+  const ModelBlock& block = graph_.blocks[b_];
   std::vector<ValueGrad> sums;  // in the order in which the block gives them
-  const std::vector<TileRange> tiles = tiles_of(b);
-  for (size_t t = 0; t < tiles.size(); ++t) {
-    const uint32_t salt = tile_salt(b, t);
-    run_tile(b, tiles[t], true, salt, true, piece);
+  for (size_t t = 0; t < tiles_.size(); ++t) {
+    run(t, /*records=*/true, /*is_recompute=*/true);
     std::vector<at::Tensor> of_tile;
     for (size_t i = 0; i < grads.size(); ++i) {
-      of_tile.push_back(tile_of(graph_, block.outputs[i], grads[i], tiles[t]));
+      of_tile.push_back(part(block.outputs[i], grads[i], tiles_[t]));
     }
-    std::vector<ValueGrad> inputs = blocks_.backward(b, salt, piece, of_tile, aux_scale);
-    for (size_t i = 0; i < inputs.size(); ++i) {
-      // A block that reads a value twice gives two gradients of it.
-      const auto earlier = std::ranges::find(inputs.begin(),
-                                             inputs.begin() + static_cast<int64_t>(i),
-                                             inputs[i].value,
-                                             &ValueGrad::value);
-      if (earlier != inputs.begin() + static_cast<int64_t>(i)) {
-        earlier->grad = earlier->grad + inputs[i].grad;
-        inputs[i].grad.reset();
-      }
-    }
+    std::vector<ValueGrad> inputs = blocks_.backward(b_, salt(t), tape_, of_tile, aux_scale);
+    merge_repeated(inputs);
     for (ValueGrad& input : inputs) {
-      auto sum = std::ranges::find(sums, input.value, &ValueGrad::value);
-      if (input.grad.defined()) {
-        sum =
-            sum != sums.end() ? sum : sums.insert(sums.end(), ValueGrad{input.value, at::Tensor()});
-        put_tile(graph_, input.value, input.grad, tiles[t], tiles[t].positions, sum->grad);
+      if (!input.grad.defined()) {
+        continue;
       }
+      auto sum = std::ranges::find(sums, input.value, &ValueGrad::value);
+      if (sum == sums.end()) {
+        sum = sums.insert(sums.end(), ValueGrad{input.value, at::Tensor()});
+      }
+      put(input.value, input.grad, tiles_[t], sum->grad);
     }
   }
-  for (ValueGrad& input : sums) {
-    add_grad(input.value, std::move(input.grad));
-  }
+  return sums;
 }
 
 }  // namespace tenon

@@ -10,9 +10,6 @@
 #include <ranges>
 
 namespace tenon {
-namespace {
-
-// By block: a value depends on it.
 std::vector<bool> needed_for(const ModelGraph& graph, uint32_t value) {
   std::vector<bool> needed(graph.blocks.size(), false);
   std::vector<uint32_t> open = {graph.values[value].maker};
@@ -33,6 +30,8 @@ std::vector<bool> needed_for(const ModelGraph& graph, uint32_t value) {
   }
   return needed;
 }
+
+namespace {
 
 class GenerationCompiler {
  public:
@@ -59,7 +58,7 @@ class GenerationCompiler {
 
   Program compile() {
     builder_.begin(Section::kForward);
-    if (has_rows(facts_)) {
+    if (needs_rows()) {
       builder_.add({.op = Op::kLookup});
     }
     const bool moves = moves_groups(groups_, options_.has_many_ranks);
@@ -87,6 +86,15 @@ class GenerationCompiler {
   }
 
  private:
+  bool needs_rows() const {
+    for (uint32_t v = 0; v < graph_.values.size(); ++v) {
+      if (graph_.values[v].lookup.has_value() && last_reader_[v] != kNoIndex) {
+        return true;
+      }
+    }
+    return false;
+  }
+
   // Returns the first of `users` that runs; kNoIndex if none does.
   uint32_t needed_user(const auto& users) const {
     const auto found = std::ranges::find_if(users, [this](uint32_t b) { return needed_[b]; });

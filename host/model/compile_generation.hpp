@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Compiles the pass of text generation: the blocks that the logits depend on, with parameters
-// gathered where they are used. The programs have the effects of SequenceRunner, in its order.
+// gathered where they are used.
 // Threads: any.
 #pragma once
 
@@ -20,6 +20,9 @@ struct GenerationOptions {
   std::vector<bool> has_caches = {};
   bool has_many_ranks = false;
 };
+
+// Returns, by block, whether a value depends on it.
+std::vector<bool> needed_for(const ModelGraph& graph, uint32_t value);
 
 // Compiles a pass of kind kGenerate.
 Program compile_generation(const GraphFacts& graph,

@@ -112,7 +112,7 @@ class PassCompiler {
     }
   }
 
-  void enter_forward(uint32_t b) {
+  void enter_forward(uint32_t b, uint16_t await_flags = 0) {
     if (!moves_groups_) {
       return;
     }
@@ -120,7 +120,7 @@ class PassCompiler {
     if (const uint32_t next = facts_.unit_of(b).last + 1; next < facts_.num_blocks()) {
       gather(enter_forward_, next);  // while block b computes
     }
-    await(enter_forward_, b, 0);
+    await(enter_forward_, b, await_flags);
   }
 
   void leave_forward(uint32_t b) {
@@ -274,9 +274,10 @@ class PassCompiler {
     builder_.set_condition(When::kInFirstChunk);
     for (uint32_t b = 0; b < facts_.num_blocks(); ++b) {
       if (facts_.is_tail(b)) {
-        enter_forward(b);
+        enter_forward(b, is_train_ ? uint16_t{kSettlesGradients} : uint16_t{0});
       }
     }
+    settle_gradients(facts_.num_blocks() - 1);
     builder_.set_condition(When::kAlways);
     for (const uint32_t b : facts_.tails()) {
       const bool keeps = is_train_ && facts_.has_backward(b);
@@ -295,6 +296,19 @@ class PassCompiler {
     }
     for (const uint32_t b : facts_.tails()) {
       builder_.drop(b, graph_.blocks[b].outputs);
+    }
+  }
+
+  // Chunks add gradients of the last block before the backward reaches it, so reductions of an
+  // earlier microbatch that read their memory must have ended. Groups that enter at the block wait
+  // for them there; this is for groups that earlier blocks share with it.
+  void settle_gradients(uint32_t b) {
+    for (uint32_t g = 0; is_train_ && moves_groups_ && g < groups_.size(); ++g) {
+      const std::vector<uint32_t>& users = groups_[g].users;
+      if (groups_[g].is_trainable && uses_[g].first != b &&
+          std::ranges::find(users, b) != users.end()) {
+        builder_.add({.op = Op::kAwait, .flags = kSettlesGradients, .block = b, .group = g});
+      }
     }
   }
 

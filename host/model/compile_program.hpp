@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Compiles programs: decides when the parameters of each group are gathered and freed, which values
-// are kept, dropped, moved and made again, and in which order gradients are added and reduced. The
-// programs have the effects of ModelRunner, in its order.
+// are kept, dropped, moved and made again, and in which order gradients are added and reduced.
 // Invariant: the same arguments give the same program.
 // Threads: any.
 #pragma once

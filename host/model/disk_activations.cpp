@@ -13,6 +13,7 @@
 #include <deque>
 #include <exception>
 #include <fcntl.h>
+#include <map>
 #include <mutex>
 #include <pthread.h>
 #include <stop_token>
@@ -61,7 +62,7 @@ class DiskActivations final : public ActivationStore {
 
   ~DiskActivations() override { thread_.request_stop(); }
 
-  void push(std::vector<at::Tensor> group) override {
+  void push(uint64_t microbatch, std::vector<at::Tensor> group) override {
     auto added = std::make_shared<Group>();
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return failure_ || num_unwritten_ < kMostUnwritten; });
@@ -74,21 +75,22 @@ class DiskActivations final : public ActivationStore {
         entry.tensor = entry.tensor.contiguous();
       }
       tensor.reset();
-      entry.place = end_;
-      end_ += static_cast<int64_t>(entry.tensor.nbytes());
+      added->bytes += static_cast<int64_t>(entry.tensor.nbytes());
       added->entries.push_back(std::move(entry));
     }
+    place(*added);
     ++num_unwritten_;
-    groups_.push_back(added);
+    stacks_[microbatch].push_back(added);
     jobs_.push_back(std::move(added));
     changed_.notify_all();
   }
 
-  std::vector<at::Tensor> pop() override {
+  std::vector<at::Tensor> pop(uint64_t microbatch) override {
     std::unique_lock lock(mutex_);
     rethrow();
-    const std::shared_ptr<Group> group = std::move(groups_.back());
-    groups_.pop_back();
+    Stack& stack = stacks_.at(microbatch);
+    const std::shared_ptr<Group> group = std::move(stack.back());
+    stack.pop_back();
     bring_back(group);
     changed_.wait(lock, [&] { return failure_ || group->state != State::kAway; });
     rethrow();
@@ -97,20 +99,30 @@ class DiskActivations final : public ActivationStore {
     for (const Entry& entry : group->entries) {
       tensors.push_back(entry.tensor.to(entry.device));
     }
-    end_ = group->entries.empty() ? end_ : group->entries.front().place;
-    if (!groups_.empty()) {
-      bring_back(groups_.back());
+    if (!stack.empty()) {
+      bring_back(stack.back());
     }
     return tensors;
   }
 
-  void clear() override {
+  void drop(uint64_t microbatch) override {
     std::unique_lock lock(mutex_);
-    jobs_.clear();
-    changed_.wait(lock, [this] { return !is_busy_; });
-    groups_.clear();
-    num_unwritten_ = 0;
-    end_ = 0;
+    const auto found = stacks_.find(microbatch);
+    if (found == stacks_.end()) {
+      return;
+    }
+    const auto is_dropped = [&found](const std::shared_ptr<Group>& group) {
+      return std::ranges::find(found->second, group) != found->second.end();
+    };
+    std::erase_if(jobs_, [&](const std::shared_ptr<Group>& group) {
+      if (!is_dropped(group)) {
+        return false;
+      }
+      num_unwritten_ -= group->state == State::kHere ? 1 : 0;
+      return true;
+    });
+    changed_.wait(lock, [&] { return current_ == nullptr || !is_dropped(current_); });
+    stacks_.erase(found);
   }
 
  private:
@@ -128,9 +140,35 @@ class DiskActivations final : public ActivationStore {
 
   struct Group {
     std::vector<Entry> entries;
+    int64_t bytes = 0;
+    int64_t begin = 0;  // in the file
     State state = State::kHere;
     bool is_wanted = false;  // taken back, or to be read: its memory stays
   };
+  using Stack = std::vector<std::shared_ptr<Group>>;
+
+  // Gives the group the first room in the file that no other group has. Jobs run in order, so the
+  // room of a group that was taken back is free even if it is still being written.
+  void place(Group& group) const {
+    std::vector<const Group*> others;
+    for (const auto& [microbatch, stack] : stacks_) {
+      for (const std::shared_ptr<Group>& other : stack) {
+        others.push_back(other.get());
+      }
+    }
+    std::ranges::sort(others, {}, &Group::begin);
+    for (const Group* const other : others) {
+      if (group.begin + group.bytes <= other->begin) {
+        break;
+      }
+      group.begin = std::max(group.begin, other->begin + other->bytes);
+    }
+    int64_t begin = group.begin;
+    for (Entry& entry : group.entries) {
+      entry.place = begin;
+      begin += static_cast<int64_t>(entry.tensor.nbytes());
+    }
+  }
 
   void rethrow() const {
     if (failure_) {
@@ -152,18 +190,17 @@ class DiskActivations final : public ActivationStore {
       if (stop.stop_requested()) {
         return;
       }
-      const std::shared_ptr<Group> group = std::move(jobs_.front());
+      current_ = std::move(jobs_.front());
       jobs_.pop_front();
-      is_busy_ = true;
       try {
-        do_job(*group, lock);
+        do_job(*current_, lock);
       } catch (...) {
         if (!lock.owns_lock()) {
           lock.lock();
         }
         failure_ = std::current_exception();
       }
-      is_busy_ = false;
+      current_.reset();
       changed_.notify_all();
     }
   }
@@ -240,11 +277,10 @@ class DiskActivations final : public ActivationStore {
   const OpenFile file_;
   std::mutex mutex_;
   std::condition_variable_any changed_;
-  std::vector<std::shared_ptr<Group>> groups_;  // the stack
-  std::deque<std::shared_ptr<Group>> jobs_;     // to write or read, in order
+  std::map<uint64_t, Stack> stacks_;         // by microbatch
+  std::deque<std::shared_ptr<Group>> jobs_;  // to write or read, in order
+  std::shared_ptr<Group> current_;           // the job that runs; null: none
   size_t num_unwritten_ = 0;
-  int64_t end_ = 0;  // of the file's used part
-  bool is_busy_ = false;
   std::exception_ptr failure_;
   std::jthread thread_;  // last: joined before other members are destroyed
 };

@@ -3,6 +3,7 @@
 
 #include <ATen/Functions.h>
 
+#include <map>
 #include <utility>
 
 namespace tenon {
@@ -10,7 +11,7 @@ namespace {
 
 class HostActivations final : public ActivationStore {
  public:
-  void push(std::vector<at::Tensor> group) override {
+  void push(uint64_t microbatch, std::vector<at::Tensor> group) override {
     Group away;
     for (const at::Tensor& tensor : group) {
       const bool is_pinned = !tensor.device().is_cpu();
@@ -22,26 +23,27 @@ class HostActivations final : public ActivationStore {
       away.tensors.push_back(std::move(copy));
       away.device = tensor.device();
     }
-    groups_.push_back(std::move(away));
+    stacks_[microbatch].push_back(std::move(away));
   }
 
-  std::vector<at::Tensor> pop() override {
-    Group away = std::move(groups_.back());
-    groups_.pop_back();
+  std::vector<at::Tensor> pop(uint64_t microbatch) override {
+    std::vector<Group>& stack = stacks_.at(microbatch);
+    Group away = std::move(stack.back());
+    stack.pop_back();
     for (at::Tensor& tensor : away.tensors) {
       tensor = tensor.to(away.device, /*non_blocking=*/true);
     }
     return std::move(away.tensors);
   }
 
-  void clear() override { groups_.clear(); }
+  void drop(uint64_t microbatch) override { stacks_.erase(microbatch); }
 
  private:
   struct Group {
     std::vector<at::Tensor> tensors;
     at::Device device = at::kCPU;
   };
-  std::vector<Group> groups_;
+  std::map<uint64_t, std::vector<Group>> stacks_;  // by microbatch
 };
 
 }  // namespace

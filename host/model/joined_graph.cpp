@@ -359,4 +359,13 @@ std::vector<uint32_t> tail_blocks(const ModelGraph& graph) {
   return has_trained ? tails : std::vector<uint32_t>{};
 }
 
+std::vector<uint32_t> tail_outputs(const ModelGraph& graph) {
+  std::vector<uint32_t> outputs;
+  for (const uint32_t b : tail_blocks(graph)) {
+    const std::vector<uint32_t>& of_block = graph.blocks[b].outputs;
+    outputs.insert(outputs.end(), of_block.begin(), of_block.end());
+  }
+  return outputs;
+}
+
 }  // namespace tenon

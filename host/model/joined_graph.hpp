@@ -43,6 +43,9 @@ void skip_unread_blocks(ModelGraph& graph, const std::vector<uint32_t>& read);
 // table rows.
 std::vector<uint32_t> tail_blocks(const ModelGraph& graph);
 
+// Returns the outputs of tail_blocks.
+std::vector<uint32_t> tail_outputs(const ModelGraph& graph);
+
 // Returns whether a block can run on one chunk of a sequence at a time (see tail_blocks).
 bool can_run_in_chunks(const ModelGraph& graph, const ModelBlock& block);
 

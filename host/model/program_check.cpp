@@ -56,6 +56,7 @@ class ProgramCheck {
   struct GroupState {
     bool is_gathered = false;
     bool is_pending = false;  // gathered, not awaited
+    bool is_settled = false;  // no earlier reduction reads the memory of its gradients
     bool is_reduced = false;
     std::vector<uint32_t> backwards;  // blocks whose gradients were added
   };
@@ -109,6 +110,7 @@ class ProgramCheck {
         break;
       case Op::kAwait:
         state.is_pending = false;
+        state.is_settled = state.is_settled || instruction.has(kSettlesGradients);
         break;
       case Op::kFree:
         require(state.is_gathered, "the group is not whole");
@@ -241,7 +243,12 @@ class ProgramCheck {
     require(tape.has_graph || instruction.has(kInTiles), "the block has no autograd graph");
     for (size_t g = 0; g < groups_.size(); ++g) {
       if (std::ranges::binary_search(groups_[g].users, b)) {
+        const GroupFacts& group = groups_[g];
+        const bool is_reduced_each_time =
+            group.is_trainable && !group.keeps_gradients && !group.frees_gradients;
         require(!states_[g].is_reduced, "the gradients of its group are already reduced");
+        require(!is_reduced_each_time || states_[g].is_settled,
+                formatted("an earlier reduction may read the gradients of group {}", g));
         states_[g].backwards.push_back(b);
       }
     }

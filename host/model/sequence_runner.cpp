@@ -5,7 +5,11 @@
 
 #include "host/error/error.hpp"
 #include "host/model/block_runner.hpp"
+#include "host/model/compile_generation.hpp"
+#include "host/model/group_facts.hpp"
+#include "host/model/microbatch_state.hpp"
 #include "host/model/positions_axis.hpp"
+#include "host/model/program_pass.hpp"
 #include "host/model/row_source.hpp"
 #include "host/model/sharded_parameters.hpp"
 #include "host/model/text_fields.hpp"
@@ -16,7 +20,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -61,12 +64,38 @@ void check_lookup(const ModelProxy& model,
   }
 }
 
-// The values of a model through which text goes, and the blocks between them.
+// Names of the values of a model through which text goes.
+struct TextNames {
+  std::string ids;
+  std::string logits;
+};
+
+// The same by number.
 struct TextValues {
   uint32_t ids = kNoIndex;
   uint32_t logits = kNoIndex;
-  std::vector<bool> needed;  // by block: the logits depend on it
 };
+
+// Checks that a text gives what a block reads.
+// Errors  generate.not_possible
+void check_inputs(const ModelProxy& model,
+                  const ModelGraph& graph,
+                  uint32_t b,
+                  uint32_t ids,
+                  const SequenceInputs& inputs) {
+  const ModelBlock& block = graph.blocks[b];
+  for (const uint32_t v : block.inputs) {
+    const ModelValue& value = graph.values[v];
+    if (value.lookup.has_value()) {
+      check_lookup(model, value, block.name, inputs);
+    } else if (value.maker == kNoIndex && v != ids && !value.is_optional &&
+               !has_field(inputs, value.source)) {
+      refuse(model,
+             "its block '" + block.name + "' reads '" + value.source +
+                 "', and a text has only token ids");
+    }
+  }
+}
 
 // Errors  generate.not_possible
 TextValues text_values(const ModelProxy& model,
@@ -74,37 +103,18 @@ TextValues text_values(const ModelProxy& model,
                        const std::string& ids,
                        const std::string& logits,
                        const SequenceInputs& inputs) {
-  TextValues found{.ids = value_named(model, graph, ids),
-                   .logits = value_named(model, graph, logits),
-                   .needed = std::vector<bool>(graph.blocks.size(), false)};
+  const TextValues found{.ids = value_named(model, graph, ids),
+                         .logits = value_named(model, graph, logits)};
   if (graph.values[found.ids].source_kind != TENON_SOURCE_BATCH) {
     refuse(model, "its token ids '" + ids + "' are not a field of a batch");
   }
   if (graph.values[found.logits].maker == kNoIndex) {
     refuse(model, "no block makes its logits '" + logits + "'");
   }
-  std::vector<uint32_t> open = {graph.values[found.logits].maker};
-  while (!open.empty()) {
-    const uint32_t b = open.back();
-    open.pop_back();
-    if (found.needed[b]) {
-      continue;
-    }
-    found.needed[b] = true;
-    for (const uint32_t v : graph.blocks[b].inputs) {
-      const ModelValue& value = graph.values[v];
-      if (value.maker != kNoIndex) {
-        open.push_back(value.maker);
-      } else if (value.lookup.has_value()) {
-        check_lookup(model, value, graph.blocks[b].name, inputs);
-        if (value.lookup->ids != kNoIndex && graph.values[value.lookup->ids].maker != kNoIndex) {
-          open.push_back(graph.values[value.lookup->ids].maker);
-        }
-      } else if (v != found.ids && !value.is_optional && !has_field(inputs, value.source)) {
-        refuse(model,
-               "its block '" + graph.blocks[b].name + "' reads '" + value.source +
-                   "', and a text has only token ids");
-      }
+  const std::vector<bool> needed = needed_for(graph, found.logits);
+  for (uint32_t b = 0; b < needed.size(); ++b) {
+    if (needed[b]) {
+      check_inputs(model, graph, b, found.ids, inputs);
     }
   }
   return found;
@@ -165,8 +175,7 @@ class TextBatch {
   std::vector<int64_t> ids_;
 };
 
-// What both ways of running share: the blocks that the logits depend on run one after the other,
-// each with its parameters gathered.
+// What both ways of running share: a program of the blocks that the logits depend on.
 class BlockSequence : public SequenceRunner {
  public:
   BlockSequence(ModelProxy& model,
@@ -174,156 +183,133 @@ class BlockSequence : public SequenceRunner {
                 const ExecBase& base,
                 const SequenceInputs& inputs,
                 const SequenceBlocks& blocks,
-                const std::string& ids,
-                const std::string& logits)
+                const TextNames& names,
+                std::vector<bool> has_caches)
       : model_(model),
-        graph_(blocks.graph != nullptr ? *blocks.graph : store.graph()),
-        inputs_(inputs),
-        values_(text_values(model, graph_, ids, logits, inputs)),
-        text_(graph_.values[values_.ids].source, inputs),
-        device_(store.device()),
-        compute_dtype_(base.compute_dtype),
-        sharded_(blocks.sharded),
-        needs_grad_(graph_.values.size(), false),
-        blocks_(model, store, graph_, base, needs_grad_),
-        last_reader_(graph_.values.size(), kNoIndex),
-        enter_(graph_.blocks.size()),
-        leave_(graph_.blocks.size()) {
-    std::map<size_t, uint32_t> last_user;  // by group
-    for (uint32_t b = 0; b < graph_.blocks.size(); ++b) {
-      tapes_.push_back(blocks_.make_tape(b));
-      if (!values_.needed[b]) {
-        continue;
-      }
-      for (const uint32_t v : graph_.blocks[b].inputs) {
-        last_reader_[v] = b;
-        if (const auto& lookup = graph_.values[v].lookup; lookup && lookup->ids != kNoIndex) {
-          last_reader_[lookup->ids] = b;
-        }
-      }
-      for (const uint32_t p : graph_.blocks[b].parameters) {
-        const size_t group = store.place(p).group;
-        if (last_user.insert_or_assign(group, b).second) {
-          enter_[b].push_back(group);
-        }
-      }
-    }
-    for (const auto& [group, b] : last_user) {
-      leave_[b].push_back(group);
-    }
+        facts_(blocks.graph != nullptr ? *blocks.graph : store.graph(),
+               [](uint32_t) { return false; }),
+        text_values_(text_values(model, graph(), names.ids, names.logits, inputs)),
+        text_(graph().values[text_values_.ids].source, inputs),
+        blocks_(model, store, graph(), base, facts_.values_with_gradient()),
+        services_{.store = store,
+                  .blocks = blocks_,
+                  .groups = blocks.sharded,
+                  .rows = inputs.rows,
+                  .compute_dtype = base.compute_dtype},
+        program_(compile_generation(
+            facts_,
+            group_facts(store, graph()),
+            {.logits = text_values_.logits,
+             .has_caches = std::move(has_caches),
+             .has_many_ranks = blocks.sharded != nullptr && blocks.sharded->has_many_ranks()})),
+        values_(facts_, blocks_) {
     blocks_.begin(kPlace, 1);
   }
 
  protected:
-  // Fills the tape's inputs from `values`, and runs the block.
-  virtual void run(uint32_t b, const std::vector<at::Tensor>& values, BlockTape& tape) = 0;
-
-  // Appends tokens, runs all blocks on all positions or on the new ones, and returns the logits of
+  // Appends tokens, runs the program on all positions or on the new ones, and returns the logits of
   // the last position.
-  at::Tensor run_blocks(const std::vector<int64_t>& more, TextBatch::Positions positions) {
-    std::vector<at::Tensor> values(graph_.values.size());
-    begin(text_.append(more, positions, device_), values);
-    const EndOfPass end(sharded_);
-    for (uint32_t b = 0; b < graph_.blocks.size(); ++b) {
-      if (!values_.needed[b]) {
-        continue;
-      }
-      gather(enter_[b]);
-      read_rows(b, values);
-      run(b, values, tapes_[b]);
-      const ModelBlock& block = graph_.blocks[b];
-      for (size_t i = 0; i < block.outputs.size(); ++i) {
-        values[block.outputs[i]] = blocks_.at_border(block.outputs[i], tapes_[b].outputs[i]);
-      }
-      tapes_[b].clear();
-      for (const uint32_t v : block.inputs) {
-        if (last_reader_[v] == b && v != values_.logits) {
-          values[v].reset();
-        }
-      }
-      release(leave_[b]);
-    }
-    return last_row(model_, values[values_.logits]);
+  at::Tensor run(const std::vector<int64_t>& more, TextBatch::Positions positions) {
+    values_.clear(services_);  // an earlier call may have failed
+    values_.start({.program = program_,
+                   .batch = text_.append(more, positions, services_.store.device()),
+                   .place = kPlace,
+                   .lookup = RowSource::Lookup::kEvaluate},
+                  services_.compute_dtype);
+    const Cleared cleared{values_, services_};
+    const std::unique_ptr<ProgramPass> pass = new_pass(services_, values_);
+    interpret(program_, Section::kForward, {}, *pass);
+    return last_row(model_, values_.value(text_values_.logits));
   }
 
-  const ModelGraph& graph() const { return graph_; }
-  const TextValues& values() const { return values_; }
-  BlockRunner& blocks() { return blocks_; }
+  virtual std::unique_ptr<ProgramPass> new_pass(const PassServices& services,
+                                                MicrobatchState& values) {
+    return std::make_unique<ProgramPass>(services, values, nullptr);
+  }
+  const ModelGraph& graph() const { return facts_.graph(); }
 
  private:
   // Frees what is gathered, also after an error.
-  class EndOfPass {
-   public:
-    explicit EndOfPass(ShardedParameters* sharded) : sharded_(sharded) {}
-    EndOfPass(const EndOfPass&) = delete;
-    EndOfPass& operator=(const EndOfPass&) = delete;
-    ~EndOfPass() {
-      if (sharded_ != nullptr) {
-        sharded_->end_pass();
-      }
-    }
-
-   private:
-    ShardedParameters* sharded_;
+  struct Cleared {
+    MicrobatchState& values;
+    const PassServices& services;
+    ~Cleared() { values.clear(services); }
   };
 
-  // Reads the fields, and starts the lookups of their columns.
-  void begin(const Batch& batch, std::vector<at::Tensor>& values) {
-    for (uint32_t v = 0; v < graph_.values.size(); ++v) {
-      const ModelValue& value = graph_.values[v];
-      const at::Tensor* const field =
-          value.source_kind == TENON_SOURCE_BATCH ? batch.find(value.source) : nullptr;
-      if (field != nullptr) {
-        values[v] = value.dtype == TENON_CLASS_COMPUTE && field->is_floating_point()
-                        ? field->to(compute_dtype_)
-                        : *field;
-      }
-    }
-    if (inputs_.rows != nullptr) {
-      inputs_.rows->begin(&batch, kPlace, RowSource::Lookup::kEvaluate);
-    }
-  }
-
-  // Reads the rows that block `b` is the first to use.
-  void read_rows(uint32_t b, std::vector<at::Tensor>& values) {
-    for (const uint32_t v : graph_.blocks[b].inputs) {
-      const ModelValue& value = graph_.values[v];
-      if (!value.lookup.has_value() || values[v].defined()) {
-        continue;
-      }
-      const uint32_t ids = value.lookup->ids;
-      values[v] = inputs_.rows->rows(v, ids != kNoIndex ? values[ids] : at::Tensor())
-                      .to(device_, blocks_.border_dtype(v).value_or(compute_dtype_));
-    }
-  }
-
-  void gather(const std::vector<size_t>& groups) {
-    for (size_t i = 0; sharded_ != nullptr && i < groups.size(); ++i) {
-      sharded_->gather(groups[i]);
-    }
-  }
-
-  void release(const std::vector<size_t>& groups) {
-    for (size_t i = 0; sharded_ != nullptr && i < groups.size(); ++i) {
-      sharded_->release(groups[i]);
-    }
-  }
-
   const ModelProxy& model_;
-  const ModelGraph& graph_;
-  const SequenceInputs inputs_;
-  const TextValues values_;
+  const GraphFacts facts_;
+  const TextValues text_values_;
   TextBatch text_;
-  const at::Device device_;
-  const at::ScalarType compute_dtype_;
-  ShardedParameters* const sharded_;
-  const std::vector<bool> needs_grad_;
   BlockRunner blocks_;
-  std::vector<BlockTape> tapes_;            // by block
-  std::vector<uint32_t> last_reader_;       // by value: the last needed block that reads it
-  std::vector<std::vector<size_t>> enter_;  // by block: groups that it is the first to use
-  std::vector<std::vector<size_t>> leave_;  // by block: groups that it is the last to use
+  const PassServices services_;
+  const Program program_;
+  MicrobatchState values_;
 };
+
+// The caches of blocks, and where a sequence stands.
+struct SequenceState {
+  std::vector<BlockStep> steps;  // by block
+  int64_t capacity = 0;
+  int64_t first = 0;   // positions so far
+  int64_t length = 0;  // new positions
+};
+
+// Calls the step of each block instead of its forward.
+class CachedPass final : public ProgramPass {
+ public:
+  CachedPass(const PassServices& services,
+             MicrobatchState& values,
+             const ModelGraph& graph,
+             const GenerationProxy& generation,
+             SequenceState& sequence)
+      : ProgramPass(services, values, nullptr),
+        blocks_(services.blocks),
+        graph_(graph),
+        generation_(generation),
+        sequence_(sequence) {}
+
+ protected:
+  void forward(const Instruction& instruction) override {
+    const uint32_t b = instruction.block;
+    const bool is_last_only = instruction.has(kLastPosition);
+    BlockTape& of_block = tape(b);
+    of_block.inputs.clear();
+    for (const uint32_t v : graph_.blocks[b].inputs) {
+      at::Tensor input = value(v);
+      if (is_last_only && input.defined() && sequence_.length > 1) {
+        const int64_t axis = *axis_of_positions(graph_.values[v]);
+        input = input.narrow(axis, input.size(axis) - 1, 1);
+      }
+      of_block.inputs.push_back(std::move(input));
+    }
+    BlockStep& step = sequence_.steps[b];
+    step.first = is_last_only ? sequence_.first + sequence_.length - 1 : sequence_.first;
+    step.capacity = sequence_.capacity;
+    blocks_.step(b, generation_, of_block, step);
+    take_outputs(b);
+  }
+
+ private:
+  BlockRunner& blocks_;
+  const ModelGraph& graph_;
+  const GenerationProxy& generation_;
+  SequenceState& sequence_;
+};
+
+// Errors  plugin.bad_result for a block that the model does not have
+std::vector<bool> blocks_with_caches(const ModelProxy& model,
+                                     const ModelGraph& graph,
+                                     const GenerationInfo& info) {
+  std::vector<bool> has_caches(graph.blocks.size(), false);
+  for (const uint32_t b : info.cache_blocks) {
+    if (b >= has_caches.size()) {
+      model.instance().identity().fail_result(
+          formatted("describe of the generation names block {} of {}", b, has_caches.size()));
+    }
+    has_caches[b] = true;
+  }
+  return has_caches;
+}
 
 class CachedSequence final : public BlockSequence {
  public:
@@ -335,73 +321,41 @@ class CachedSequence final : public BlockSequence {
                  int64_t capacity,
                  const SequenceInputs& inputs,
                  const SequenceBlocks& blocks)
-      : BlockSequence(model, store, base, inputs, blocks, info.ids, info.logits),
+      : BlockSequence(model,
+                      store,
+                      base,
+                      inputs,
+                      blocks,
+                      {info.ids, info.logits},
+                      blocks_with_caches(
+                          model, blocks.graph != nullptr ? *blocks.graph : store.graph(), info)),
         generation_(generation),
-        max_positions_(info.max_positions),
-        capacity_(std::min(capacity, info.max_positions)) {
-    steps_.resize(graph().blocks.size());
+        max_positions_(info.max_positions) {
+    sequence_.capacity = std::min(capacity, info.max_positions);
+    sequence_.steps.resize(graph().blocks.size());
     for (const uint32_t b : info.cache_blocks) {
-      if (b >= graph().blocks.size()) {
-        model.instance().identity().fail_result(
-            formatted("describe of the generation names block {} of {}", b, graph().blocks.size()));
-      }
-      steps_[b].caches.emplace_back();
+      sequence_.steps[b].caches.emplace_back();
     }
-    find_tail();
   }
 
   std::optional<int64_t> max_positions() const override { return max_positions_; }
 
   at::Tensor append(const std::vector<int64_t>& ids) override {
-    length_ = static_cast<int64_t>(ids.size());
-    at::Tensor logits = run_blocks(ids, TextBatch::Positions::kNew);
-    first_ += length_;
+    sequence_.length = static_cast<int64_t>(ids.size());
+    at::Tensor logits = run(ids, TextBatch::Positions::kNew);
+    sequence_.first += sequence_.length;
     return logits;
   }
 
  private:
-  // The blocks after the last one that looks at other positions run on the last position only: a
-  // long prompt needs no logits of its other positions.
-  void find_tail() {
-    const auto has_positions = [this](uint32_t v) {
-      const ModelValue& value = graph().values[v];
-      return value.is_optional || axis_of_positions(value).has_value();
-    };
-    tail_ = static_cast<uint32_t>(graph().blocks.size());
-    while (tail_ > 0) {
-      const ModelBlock& block = graph().blocks[tail_ - 1];
-      const bool can = block.has(TENON_BLOCK_TOKENWISE) && steps_[tail_ - 1].caches.empty() &&
-                       std::ranges::all_of(block.inputs, has_positions);
-      if (values().needed[tail_ - 1] && !can) {
-        break;
-      }
-      --tail_;
-    }
-  }
-
-  void run(uint32_t b, const std::vector<at::Tensor>& values, BlockTape& tape) override {
-    tape.inputs.clear();
-    for (const uint32_t v : graph().blocks[b].inputs) {
-      at::Tensor input = values[v];
-      if (b >= tail_ && input.defined() && length_ > 1) {
-        const int64_t axis = *axis_of_positions(graph().values[v]);
-        input = input.narrow(axis, input.size(axis) - 1, 1);
-      }
-      tape.inputs.push_back(std::move(input));
-    }
-    BlockStep& step = steps_[b];
-    step.first = b >= tail_ ? first_ + length_ - 1 : first_;
-    step.capacity = capacity_;
-    blocks().step(b, generation_, tape, step);
+  std::unique_ptr<ProgramPass> new_pass(const PassServices& services,
+                                        MicrobatchState& values) override {
+    return std::make_unique<CachedPass>(services, values, graph(), generation_, sequence_);
   }
 
   const GenerationProxy& generation_;
   const int64_t max_positions_;
-  const int64_t capacity_;
-  uint32_t tail_ = 0;             // first block that runs on the last position only
-  std::vector<BlockStep> steps_;  // by block
-  int64_t first_ = 0;             // positions so far
-  int64_t length_ = 0;            // new positions
+  SequenceState sequence_;
 };
 
 class WholeSequence final : public BlockSequence {
@@ -411,21 +365,12 @@ class WholeSequence final : public BlockSequence {
                 const ExecBase& base,
                 const SequenceInputs& inputs,
                 const SequenceBlocks& blocks)
-      : BlockSequence(model, store, base, inputs, blocks, "input_ids", "logits") {}
+      : BlockSequence(model, store, base, inputs, blocks, {"input_ids", "logits"}, {}) {}
 
   std::optional<int64_t> max_positions() const override { return std::nullopt; }
 
   at::Tensor append(const std::vector<int64_t>& ids) override {
-    return run_blocks(ids, TextBatch::Positions::kAll);
-  }
-
- private:
-  void run(uint32_t b, const std::vector<at::Tensor>& values, BlockTape& tape) override {
-    tape.inputs.clear();
-    for (const uint32_t v : graph().blocks[b].inputs) {
-      tape.inputs.push_back(values[v]);
-    }
-    blocks().forward(b, {.records = false, .is_recompute = false, .salt = b}, tape);
+    return run(ids, TextBatch::Positions::kAll);
   }
 };
 

@@ -7,6 +7,7 @@
 
 #include <tenon/model.h>
 
+#include "host/error/assert.hpp"
 #include "host/error/error.hpp"
 #include "host/text/formatted.hpp"
 
@@ -46,18 +47,13 @@ ShardedParameters::ShardedParameters(ParameterStore& store,
     : store_(store), ranks_(ranks), options_(options), states_(store.groups().size()) {
   const GraphFacts facts = facts_of(store);
   const std::vector<GroupFacts> groups = group_facts(store, store.graph());
-  enter_forward_.resize(facts.num_blocks());
-  leave_forward_.resize(facts.num_blocks());
-  enter_backward_.resize(facts.num_blocks());
-  leave_backward_.resize(facts.num_blocks());
+  std::vector<GroupUse> uses;
+  std::vector<size_t> finished;  // groups with gradients, as backward finishes them
   for (size_t g = 0; g < states_.size(); ++g) {
-    const GroupUse use = use_of(facts, groups[g].blocks, options.reshard_after_forward);
-    states_[g].is_kept_for_backward = use.stays_after_forward;
-    enter_forward_[use.first].push_back(g);
-    leave_forward_[use.last].push_back(g);
-    if (use.last_back.has_value()) {
-      enter_backward_[*use.last_back].push_back(g);
-      leave_backward_[*use.first_back].push_back(g);
+    uses.push_back(use_of(facts, groups[g].blocks, options.reshard_after_forward));
+    order_of_use_.push_back(g);
+    if (uses.back().first_back.has_value()) {
+      finished.push_back(g);
     }
     const FlatSharing& sharing = store.groups()[g].sharing();
     is_replicated_ =
@@ -66,21 +62,22 @@ ShardedParameters::ShardedParameters(ParameterStore& store,
                (sharing.keeps_gradients || sharing.frees_gradients) && sharing.keeps_parameters &&
                ranks.whole().size() == 1;
   }
-  lay_out_buckets();
+  std::ranges::stable_sort(order_of_use_, {}, [&uses](size_t g) { return uses[g].first; });
+  std::ranges::stable_sort(
+      finished, std::greater(), [&uses](size_t g) { return *uses[g].first_back; });
+  lay_out_buckets(finished);
 }
 
 // Gradients that each rank keeps whole are summed over ranks in buckets. A bucket is contiguous
 // memory of groups that backward finishes one after the other.
-void ShardedParameters::lay_out_buckets() {
+void ShardedParameters::lay_out_buckets(std::span<const size_t> order) {
   std::vector<FlatGroup>& groups = store_.groups();
   std::map<at::ScalarType, std::vector<size_t>> by_dtype;
-  for (size_t b = leave_backward_.size(); b-- > 0;) {
-    for (const size_t g : leave_backward_[b]) {
-      const FlatSharing& sharing = groups[g].sharing();
-      const bool is_whole = sharing.num_slices == 1 && sharing.keeps_gradients;
-      if (groups[g].is_trainable() && is_whole && ranks_.whole().size() > 1) {
-        by_dtype[groups[g].dtype()].push_back(g);
-      }
+  for (const size_t g : order) {
+    const FlatSharing& sharing = groups[g].sharing();
+    const bool is_whole = sharing.num_slices == 1 && sharing.keeps_gradients;
+    if (groups[g].is_trainable() && is_whole && ranks_.whole().size() > 1) {
+      by_dtype[groups[g].dtype()].push_back(g);
     }
   }
   for (const auto& [dtype, members] : by_dtype) {
@@ -213,96 +210,28 @@ void ShardedParameters::finish_gather(size_t g) {
   }
 }
 
-void ShardedParameters::begin_forward(bool is_train) {
-  is_train_ = is_train;
+void ShardedParameters::acquire(size_t g) {
+  ++states_[g].num_users;
+  start_gather(g);
 }
 
-void ShardedParameters::before_forward(uint32_t block) {
-  if (is_idle_) {
-    return;
-  }
-  for (const size_t g : enter_forward_[block]) {
-    start_gather(g);
-  }
-  if (const uint32_t next = store_.graph().unit_of(block).last + 1; next < enter_forward_.size()) {
-    for (const size_t g : enter_forward_[next]) {
-      start_gather(g);
-    }
-  }
-  for (const size_t g : enter_forward_[block]) {
-    finish_gather(g);
+void ShardedParameters::free(size_t g) {
+  TENON_ASSERT(states_[g].num_users > 0, "each gather is freed once");
+  if (--states_[g].num_users == 0) {
+    store_.groups()[g].release_whole();
   }
 }
 
-void ShardedParameters::after_forward(uint32_t block) {
-  if (is_idle_) {
-    return;
-  }
-  for (const size_t g : leave_forward_[block]) {
-    if (!is_train_ || !states_[g].is_kept_for_backward) {
-      store_.groups()[g].release_whole();
-    }
+void ShardedParameters::settle_gradients(size_t g) {
+  while (std::ranges::any_of(reductions_, [g](const Reduction& r) { return r.group == g; })) {
+    finish_reduction();
   }
 }
 
-void ShardedParameters::begin_backward(bool ends_step) {
-  ends_step_ = ends_step;
-}
-
-void ShardedParameters::before_backward(uint32_t block) {
-  if (is_idle_) {
-    return;
+void ShardedParameters::use_gradients(size_t g) {
+  if (use_ != nullptr) {
+    use_(g);
   }
-  for (const size_t g : enter_backward_[block]) {
-    start_gather(g);
-  }
-  if (const uint32_t first = store_.graph().unit_of(block).first; first > 0) {
-    for (const size_t g : enter_backward_[first - 1]) {
-      start_gather(g);
-    }
-  }
-  for (const size_t g : enter_backward_[block]) {
-    finish_gather(g);
-    // A reduction of the previous microbatch may still read the memory to be written.
-    while (std::ranges::any_of(reductions_, [g](const Reduction& r) { return r.group == g; })) {
-      finish_reduction();
-    }
-  }
-}
-
-void ShardedParameters::after_backward(uint32_t block) {
-  if (is_idle_) {
-    for (const size_t g : leave_backward_[block]) {
-      if (use_ != nullptr && ends_step_) {
-        use_(g);
-      }
-    }
-    return;
-  }
-  for (const size_t g : leave_backward_[block]) {
-    FlatGroup& group = store_.groups()[g];
-    group.release_whole();
-    if (group.is_trainable() && (ends_step_ || !group.sharing().keeps_gradients)) {
-      start_reduction(g);
-    }
-  }
-}
-
-void ShardedParameters::end_pass() {
-  if (is_idle_) {
-    return;
-  }
-  for (size_t g = 0; g < states_.size(); ++g) {
-    if (!store_.groups()[g].sharing().keeps_parameters) {
-      finish_gather(g);
-      store_.groups()[g].release_whole();
-    }
-  }
-}
-
-void ShardedParameters::gather(size_t group) {
-  start_gather(group);
-  finish_gather(group);
 }
 
 void ShardedParameters::resolve() {
@@ -318,14 +247,12 @@ void ShardedParameters::publish() {
   if (is_idle_) {
     return;
   }
-  for (const std::vector<size_t>& entering : enter_forward_) {
-    for (const size_t g : entering) {
-      FlatGroup& group = store_.groups()[g];
-      if (group.sharing().num_slices > 1 && group.sharing().keeps_parameters) {
-        states_[g].gathered_from = group.slice_to_gather();
-        states_[g].gather = ranks_.gather().all_gather(
-            group.seen(), states_[g].gathered_from, "parameters of '" + name(g) + "'");
-      }
+  for (const size_t g : order_of_use_) {
+    FlatGroup& group = store_.groups()[g];
+    if (group.sharing().num_slices > 1 && group.sharing().keeps_parameters) {
+      states_[g].gathered_from = group.slice_to_gather();
+      states_[g].gather = ranks_.gather().all_gather(
+          group.seen(), states_[g].gathered_from, "parameters of '" + name(g) + "'");
     }
   }
 }
@@ -376,7 +303,7 @@ at::Tensor ShardedParameters::on_wire(const at::Tensor& gradient) const {
   return is_narrowed ? gradient.to(*options_.wire_dtype) : gradient;
 }
 
-void ShardedParameters::start_reduction(size_t g) {
+void ShardedParameters::reduce(size_t g, bool ends_step) {
   const at::AutoGradMode no_grad(false);
   FlatGroup& group = store_.groups()[g];
   group.resolve_grads();
@@ -400,7 +327,7 @@ void ShardedParameters::start_reduction(size_t g) {
   }
   Reduction reduction;
   reduction.group = g;
-  reduction.ends_step = ends_step_;
+  reduction.ends_step = ends_step;
   reduction.sent = on_wire(group.whole_grad());
   reduction.part =
       is_kept ? group.grad() : at::empty({group.slice_numel()}, group.whole_grad().options());

@@ -1,21 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Moves parameters and gradients between ranks as blocks need them. The parameters of a unit of
-// blocks (graph.hpp) are gathered before its first block runs, while the previous unit computes,
-// and freed after its last block. Its gradients are reduced while backward continues. The layout of
-// the groups (flat_group.hpp) decides what each rank keeps; the model runner decides when blocks
-// run. Knows no loss and no optimizer.
+// Moves parameters and gradients of flat groups between ranks. The layout of the groups
+// (flat_group.hpp) decides what each rank keeps; the program of a pass (compile_program.hpp)
+// decides when parameters are gathered and freed, and when gradients are complete. Knows no block,
+// no loss and no optimizer.
 //
-// The order of collectives depends only on the order of blocks, never on the data of a rank: a rank
-// without samples visits the same blocks and sends zeros.
-//
-//   begin_forward; for each block: before_forward, after_forward
-//   begin_backward; for each block, from the last: before_backward, after_backward
+//   for each pass: acquire, await and free; in backward also reduce
 //   finish_gradients (once per step); the slices are updated; publish
 //
-// Invariants: the parameters of a unit are whole from the before_ call of the first of its blocks
-// to the after_ call of the last, in forward and in backward; after finish_gradients each slice
-// holds the sum over ranks and microbatches; on one rank that keeps everything, nothing is done.
+// Invariants: a group is whole from `await` to `free`; after finish_gradients each slice holds the
+// sum over ranks and microbatches; on one rank that keeps everything, nothing is done. The ranks of
+// a group make the same calls in the same order; one without samples sends zeros.
 // Threads: the train thread.
 #pragma once
 
@@ -28,6 +23,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -65,17 +61,23 @@ class ShardedParameters {
   // Adds up tensors over all ranks, in place: one all-reduce for each dtype.
   void sum_over_ranks(std::vector<at::Tensor>& tensors, const char* what);
 
-  void begin_forward(bool is_train);
-  void before_forward(uint32_t block);
-  void after_forward(uint32_t block);
+  // ---- a pass of a microbatch (program_runner.hpp); `g` is a flat group ----
 
-  // `ends_step` is true for the last backward of a step.
-  void begin_backward(bool ends_step);
-  void before_backward(uint32_t block);
-  void after_backward(uint32_t block);
-
-  // Frees the parameters gathered in a pass, even if the pass ended early.
-  void end_pass();
+  // Starts to make a sharded group whole, unless another microbatch has it whole. Needs one `free`.
+  void acquire(size_t g);
+  // Waits for the gather of the group, and for that of an update.
+  void await(size_t g) { finish_gather(g); }
+  // Frees the whole parameters, unless another microbatch has acquired them.
+  void free(size_t g);
+  // Waits for reductions that read the memory of the group's gradients.
+  void settle_gradients(size_t g);
+  // Starts the reduction of the gradients of the group, which are complete. `ends_step` is true in
+  // the last backward of a step.
+  void reduce(size_t g, bool ends_step);
+  // Calls the function of on_final_gradients.
+  void use_gradients(size_t g);
+  bool has_many_ranks() const { return ranks_.whole().size() > 1; }
+  std::optional<bool> reshard_after_forward() const { return options_.reshard_after_forward; }
 
   // Waits for all gradients of the step.
   void finish_gradients();
@@ -86,12 +88,6 @@ class ShardedParameters {
   // Makes changes of the slices visible to blocks. If the unsharded parameters are kept, their
   // all-gather overlaps with the start of the next forward.
   void publish();
-
-  // Makes the parameters of a group whole outside of a pass, for blocks that no pass runs, until
-  // `end_pass`. A collective if the group is sharded.
-  void gather(size_t group);
-  // Frees them before that.
-  void release(size_t group) { store_.groups()[group].release_whole(); }
 
   // Waits for pending all-gathers. Call it before anything except an update changes the slices.
   void resolve();
@@ -114,8 +110,8 @@ class ShardedParameters {
 
  private:
   struct GroupState {
-    bool is_kept_for_backward = false;
     std::optional<size_t> bucket;
+    int num_users = 0;             // microbatches that have acquired the group
     std::unique_ptr<Work> gather;  // pending
     at::Tensor gathered_from;
   };
@@ -138,12 +134,11 @@ class ShardedParameters {
     std::unique_ptr<Work> work;
   };
 
-  void lay_out_buckets();
+  void lay_out_buckets(std::span<const size_t> order);
   at::Tensor gather_slices(const FlatGroup& group, const at::Tensor& slice, const char* what);
   void start_gather(size_t g);
   void finish_gather(size_t g);
   at::Tensor on_wire(const at::Tensor& gradient) const;
-  void start_reduction(size_t g);
   void finish_reduction();
   void start_sum(Group& among, const at::Tensor& target, const std::string& what);
   void finish_sums();
@@ -154,14 +149,9 @@ class ShardedParameters {
   ShardingOptions options_;
   bool is_idle_ = true;
   bool is_replicated_ = true;
-  bool is_train_ = false;
-  bool ends_step_ = true;
   std::vector<GroupState> states_;  // by group
   std::vector<Bucket> buckets_;
-  std::vector<std::vector<size_t>> enter_forward_;  // by block: groups
-  std::vector<std::vector<size_t>> leave_forward_;
-  std::vector<std::vector<size_t>> enter_backward_;
-  std::vector<std::vector<size_t>> leave_backward_;
+  std::vector<size_t> order_of_use_;  // groups, as the forward reaches them
   std::deque<Reduction> reductions_;
   std::deque<Sum> sums_;
   std::function<void(size_t group)> use_;

@@ -78,13 +78,13 @@ void BatchEvaluator::evaluate_batch(const Place& at, EvaluationSums& sums) {
   if (has_outputs) {
     hold(at, [&] {
       parts_.forward_pass.run_losses(microbatch, place, [&] {
-        parts_.metric_set.evaluate(parts_.model, microbatch.batch, place);
+        parts_.metric_set.evaluate(parts_.values, microbatch.batch, place);
         sums.add(microbatch.sums, microbatch.counts);
         sums.add_sources(microbatch.by_source, data.source().parts());
       });
     });
   }
-  parts_.model.clear();
+  parts_.model.clear(parts_.values);
   parts_.step.batch = nullptr;
   ++sums.microbatch;
 }
@@ -148,14 +148,14 @@ void BatchEvaluator::run_quietly(Microbatch& microbatch) {
   const CallPlace place{parts_.state.step, 0, false};
   parts_.metric_set.begin_evaluation();
   parts_.forward_pass.run_quietly(microbatch, place, [&] {
-    parts_.metric_set.evaluate(parts_.model, microbatch.batch, place);
+    parts_.metric_set.evaluate(parts_.values, microbatch.batch, place);
   });
   parts_.metric_set.drop_evaluation();
-  parts_.model.clear();
+  parts_.model.clear(parts_.values);
 }
 
 Error BatchEvaluator::in_context(const Error& error, const Place& place) {
-  parts_.model.clear();
+  parts_.model.clear(parts_.values);
   std::string where = set_name(place.prefix) + " (" + place.data.source().name() + ")";
   if (!place.data.window_label().empty()) {
     where += ", window " + place.data.window_label();
@@ -193,7 +193,7 @@ std::optional<int64_t> BatchEvaluator::failing_sample(const Place& place) {
     }
   } catch (const std::exception&) {
     parts_.metric_set.drop_evaluation();
-    parts_.model.clear();
+    parts_.model.clear(parts_.values);
     return sample;
   }
   return std::nullopt;

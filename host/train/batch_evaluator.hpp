@@ -32,7 +32,8 @@ class BatchEvaluator {
   struct Parts {
     const RunState& state;
     RankGroups& ranks;
-    ModelRunner& model;
+    ProgramRunner& model;
+    MicrobatchState& values;
     MetricSet& metric_set;
     ForwardPass& forward_pass;
     LoopEvents& events;

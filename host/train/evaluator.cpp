@@ -38,6 +38,7 @@ Evaluator::Evaluator(Parts parts)
       batches_({.state = parts_.state,
                 .ranks = parts_.ranks,
                 .model = parts_.model,
+                .values = parts_.microbatch,
                 .metric_set = parts_.metric_set,
                 .forward_pass = parts_.forward_pass,
                 .events = parts_.events,

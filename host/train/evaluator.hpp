@@ -47,7 +47,8 @@ class Evaluator final : public WithStateFields<Evaluator> {
     std::vector<EvalSet> test_sets;
     DataStream& train_data;
     RankGroups& ranks;
-    ModelRunner& model;
+    ProgramRunner& model;
+    MicrobatchState& microbatch;
     LossSet& losses;
     MetricSet& metric_set;
     ForwardPass& forward_pass;

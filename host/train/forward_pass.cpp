@@ -2,7 +2,7 @@
 #include "host/train/forward_pass.hpp"
 
 #include "host/error/error.hpp"
-#include "host/train/objective/chunked_loss.hpp"
+#include "host/train/microbatch_losses.hpp"
 
 namespace tenon {
 
@@ -28,36 +28,22 @@ void ForwardPass::run_quietly(Microbatch& microbatch,
 }
 
 void ForwardPass::compute_model(const Batch& batch, const CallPlace& place) {
-  const auto extent =
-      is_chunked(place) ? ModelRunner::Extent::kAllButTail : ModelRunner::Extent::kWhole;
-  if (batch.samples > 0) {
-    model_.forward(batch, place, extent);
-  } else {
-    model_.forward_idle(place, extent);
-  }
+  using Losses = ProgramRunner::Losses;
+  model_.forward(values_, batch, place, is_chunked(place) ? Losses::kInChunks : Losses::kWhole);
 }
 
 void ForwardPass::compute_losses(Microbatch& microbatch,
                                  const CallPlace& place,
                                  const std::function<void()>& on_losses) {
-  const Batch& batch = microbatch.batch;
-  if (batch.samples == 0) {
-    return;
-  }
-  if (microbatch.counts.empty()) {
+  const bool has_samples = microbatch.batch.samples > 0;
+  if (has_samples && microbatch.counts.empty()) {
     count(microbatch, place);
   }
-  std::vector<SourceSums>* const by_source =
-      microbatch.is_by_source ? &microbatch.by_source : nullptr;
-  microbatch.sums = is_chunked(place) ? chunked_sums(model_,
-                                                     losses_,
-                                                     batch,
-                                                     place,
-                                                     *chunk_,
-                                                     place.is_train ? &microbatch.seeds : nullptr,
-                                                     by_source)
-                                      : losses_.compute(model_, batch, place, by_source);
-  on_losses();
+  MicrobatchLosses losses(losses_, microbatch, place);
+  model_.run_losses(values_, losses);
+  if (has_samples) {
+    on_losses();
+  }
 }
 
 void ForwardPass::count(Microbatch& microbatch, const CallPlace& place) {
@@ -65,10 +51,10 @@ void ForwardPass::count(Microbatch& microbatch, const CallPlace& place) {
     microbatch.counts = losses_.count(microbatch.batch, place);
     return;
   }
-  microbatch.counts = losses_.count(model_, microbatch.batch, place);
-  if (place.is_train && !model_.aux_losses().empty()) {
+  microbatch.counts = losses_.count(values_, microbatch.batch, place);
+  if (place.is_train && !values_.aux_losses().empty()) {
     throw Error("loss.late_count",
-                "the model adds the auxiliary loss '" + model_.aux_losses().front().name +
+                "the model adds the auxiliary loss '" + values_.aux_losses().front().name +
                     "', but the main loss is counted after the forward: the two cannot be weighed "
                     "against each other");
   }

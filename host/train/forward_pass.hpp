@@ -6,28 +6,32 @@
 // Threads: the train thread.
 #pragma once
 
-#include "host/model/model_runner.hpp"
+#include "host/model/program_runner.hpp"
 #include "host/train/loop_events.hpp"
 #include "host/train/microbatch.hpp"
 #include "host/train/objective/loss_set.hpp"
 #include "host/train/objective/metric_set.hpp"
 
-#include <cstdint>
 #include <functional>
-#include <optional>
 
 namespace tenon {
 
 class ForwardPass {
  public:
-  // `loss_chunk` is from the recipe, in positions; none means that losses see all positions at
-  // once. The other arguments are borrowed.
-  ForwardPass(ModelRunner& model,
+  // With `has_chunks`, the runner has a loss_chunk. `values` are those of the microbatch that runs.
+  // All are borrowed.
+  ForwardPass(ProgramRunner& model,
+              MicrobatchState& values,
               LossSet& losses,
               const MetricSet& metrics,
               LoopEvents& events,
-              std::optional<int64_t> loss_chunk)
-      : model_(model), losses_(losses), metrics_(metrics), events_(events), chunk_(loss_chunk) {}
+              bool has_chunks)
+      : model_(model),
+        values_(values),
+        losses_(losses),
+        metrics_(metrics),
+        events_(events),
+        has_chunks_(has_chunks) {}
 
   // Runs the model, between the events before_forward and after_forward.
   void run_model(const Batch& batch, const CallPlace& place);
@@ -48,7 +52,7 @@ class ForwardPass {
   // Returns true if the losses are computed in chunks. Their gradients then reach the model along
   // with the sums. Metrics read whole outputs, so an evaluation with metrics uses no chunks.
   bool is_chunked(const CallPlace& place) const {
-    return chunk_.has_value() && (place.is_train || metrics_.is_empty());
+    return has_chunks_ && (place.is_train || metrics_.is_empty());
   }
 
  private:
@@ -58,11 +62,12 @@ class ForwardPass {
                       const CallPlace& place,
                       const std::function<void()>& on_losses);
 
-  ModelRunner& model_;
+  ProgramRunner& model_;
+  MicrobatchState& values_;
   LossSet& losses_;
   const MetricSet& metrics_;
   LoopEvents& events_;
-  std::optional<int64_t> chunk_;
+  const bool has_chunks_;
 };
 
 }  // namespace tenon

@@ -106,7 +106,7 @@ const at::Tensor* HookView::output(std::string_view name) {
     case TENON_EVENT_AFTER_LOSS:
     case TENON_EVENT_BEFORE_BACKWARD: {
       const std::optional<uint32_t> value = parts_.parameters.graph().find_output(name);
-      return value.has_value() ? &parts_.model.value(*value) : nullptr;
+      return value.has_value() ? &parts_.values.value(*value) : nullptr;
     }
     default:
       return nullptr;

@@ -8,7 +8,7 @@
 #include "host/distributed/collectives/rank_groups.hpp"
 #include "host/hook/run_view.hpp"
 #include "host/metrics/metric_book.hpp"
-#include "host/model/model_runner.hpp"
+#include "host/model/microbatch_state.hpp"
 #include "host/model/sharded_parameters.hpp"
 #include "host/optim/optimizer_driver.hpp"
 #include "host/train/finite_check.hpp"
@@ -55,7 +55,7 @@ class HookView final : public RunView {
     const RunState& state;
     const std::string& run_dir;
     const LossSet& losses;
-    const ModelRunner& model;
+    const MicrobatchState& values;
     const ParameterStore& parameters;
     const ShardedParameters& sharded;
     const OptimizerDriver& optimizer;

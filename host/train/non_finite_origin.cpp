@@ -54,8 +54,13 @@ std::string parameter_text(const ModelGraph& graph, uint32_t p) {
 
 class Search {
  public:
-  Search(ModelRunner& model, ParameterStore& parameters, const LossSet& losses, OriginSearch extent)
+  Search(ProgramRunner& model,
+         MicrobatchState& values,
+         ParameterStore& parameters,
+         const LossSet& losses,
+         OriginSearch extent)
       : model_(model),
+        values_(values),
         parameters_(parameters),
         losses_(losses),
         graph_(parameters.graph()),
@@ -65,7 +70,7 @@ class Search {
     const bool is_loss_finite = are_finite(*microbatch.sums);
     const Suspect suspect = is_loss_finite ? Suspect::kNanOnly : Suspect::kNanAndInfinite;
     std::optional<std::string> found;
-    model_.replay(*microbatch.batch, place, [&](uint32_t b) {
+    model_.replay(values_, *microbatch.batch, place, [&](uint32_t b) {
       if (!found.has_value()) {
         found = in_block(b, suspect);
       }
@@ -121,12 +126,12 @@ class Search {
   std::optional<std::string> in_block(uint32_t b, Suspect suspect) const {
     const ModelBlock& block = graph_.blocks[b];
     for (const uint32_t out : block.outputs) {
-      const int64_t n = num_suspects(model_.value(out), suspect);
+      const int64_t n = num_suspects(values_.value(out), suspect);
       if (n == 0) {
         continue;
       }
       for (const uint32_t in : block.inputs) {
-        const int64_t of_input = num_not_finite(model_.value(in));
+        const int64_t of_input = num_not_finite(values_.value(in));
         if (of_input > 0 && graph_.values[in].source_kind == TENON_SOURCE_BATCH) {
           return field_text(graph_.values[in].source, of_input) + "; block '" + block.name +
                  "' reads it";
@@ -181,7 +186,8 @@ class Search {
                                             : group.data_view(place.entry));
   }
 
-  ModelRunner& model_;
+  ProgramRunner& model_;
+  MicrobatchState& values_;
   ParameterStore& parameters_;
   const LossSet& losses_;
   const ModelGraph& graph_;
@@ -190,7 +196,8 @@ class Search {
 
 }  // namespace
 
-NonFiniteOrigin find_non_finite_origin(ModelRunner& model,
+NonFiniteOrigin find_non_finite_origin(ProgramRunner& model,
+                                       MicrobatchState& values,
                                        ParameterStore& parameters,
                                        const LossSet& losses,
                                        const std::vector<PastMicrobatch>& microbatches,
@@ -198,12 +205,12 @@ NonFiniteOrigin find_non_finite_origin(ModelRunner& model,
                                        OriginSearch extent) {
   const at::AutoGradMode no_grad(false);
   const bool is_alone = extent == OriginSearch::kUntilFound;
-  Search search(model, parameters, losses, extent);
+  Search search(model, values, parameters, losses, extent);
   std::optional<std::string> found;
   for (uint32_t i = 0; i < microbatches.size() && !(is_alone && found.has_value()); ++i) {
     if (microbatches[i].sums->empty()) {
-      model.forward_idle(CallPlace{step, i, false});
-      model.clear();
+      model.replay(
+          values, *microbatches[i].batch, CallPlace{step, i, true}, [](uint32_t) { return false; });
       continue;
     }
     std::optional<std::string> here;
@@ -213,7 +220,7 @@ NonFiniteOrigin find_non_finite_origin(ModelRunner& model,
       if (!is_alone) {
         throw;  // the other ranks are still in the search
       }
-      model.clear();  // a plugin that fails in the recompute does not end the run
+      model.clear(values);  // a plugin that fails in the recompute does not end the run
     }
     if (here.has_value() && !found.has_value()) {
       found = *here + (microbatches.size() > 1 ? formatted(" (microbatch {})", i) : "");

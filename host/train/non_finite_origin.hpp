@@ -8,7 +8,7 @@
 // Threads: the train thread.
 #pragma once
 
-#include "host/model/model_runner.hpp"
+#include "host/model/program_runner.hpp"
 #include "host/train/objective/loss_set.hpp"
 
 #include <cstdint>
@@ -39,7 +39,8 @@ enum class OriginSearch { kUntilFound, kInStepWithRanks };
 // Returns the first place in the step with non-finite values: "parameter 'a' of block 'b' holds 2
 // non-finite values". Call it before gradients are clipped or parameters are updated. Waits for the
 // device.
-NonFiniteOrigin find_non_finite_origin(ModelRunner& model,
+NonFiniteOrigin find_non_finite_origin(ProgramRunner& model,
+                                       MicrobatchState& values,
                                        ParameterStore& parameters,
                                        const LossSet& losses,
                                        const std::vector<PastMicrobatch>& microbatches,

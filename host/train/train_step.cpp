@@ -2,6 +2,7 @@
 #include "host/train/train_step.hpp"
 
 #include "host/tensor/trace_span.hpp"
+#include "host/train/microbatch_losses.hpp"
 #include "host/train/non_finite_origin.hpp"
 
 #include <ATen/Functions.h>
@@ -17,10 +18,11 @@ namespace tenon {
 TrainStep::TrainStep(Parts parts)
     : parts_(parts),
       forward_pass_(parts.model,
+                    parts.values,
                     parts.losses,
                     parts.metric_set,
                     parts.update.events,
-                    parts.update.train.loss_chunk),
+                    parts.update.train.loss_chunk.has_value()),
       update_(parts.update),
       one_(at::scalar_tensor(
           1.0, at::TensorOptions().dtype(at::kDouble).device(parts.update.parameters.device()))) {}
@@ -80,7 +82,7 @@ void TrainStep::run_microbatch(std::vector<Microbatch>& microbatches, size_t i) 
   const CallPlace at = place(i);
   forward_pass_.run_model(microbatch.batch, at);
   if (microbatches.size() == 1 && parts_.model.sums().has_balances()) {
-    parts_.model.add_loads();
+    add_loads(parts_.model.sums(), parts_.values.aux_losses());
     sum_loads();
   }
   if (i == 0) {
@@ -108,13 +110,13 @@ void TrainStep::run_losses(Microbatch& microbatch, const CallPlace& place) {
       is_finite = check.check_metric(microbatch.sums[l], microbatch.counts[l]) && is_finite;
     }
     if (is_finite || counts_anyway) {
-      parts_.metric_set.train(parts_.model, microbatch.batch, place);
+      parts_.metric_set.train(parts_.values, microbatch.batch, place);
     }
   });
   if (microbatch.batch.samples == 0) {
     return;
   }
-  for (const AuxLoss& aux : parts_.model.aux_losses()) {
+  for (const AuxLoss& aux : parts_.values.aux_losses()) {
     const auto [sum, count] = sum_and_count(parts_.model.sums(), aux);
     if (check.check_metric(sum, count) || counts_anyway) {
       parts_.metrics.add_tensor("aux/" + aux.name, sum, count);
@@ -122,19 +124,15 @@ void TrainStep::run_losses(Microbatch& microbatch, const CallPlace& place) {
   }
 }
 
-void TrainStep::run_backward(const Microbatch& microbatch, const CallPlace& place, bool ends_step) {
+void TrainStep::run_backward(Microbatch& microbatch, const CallPlace& place, bool ends_step) {
   LoopEvents& events = parts_.update.events;
   const LossScale* const scale = parts_.update.loss_scale;
   events.fire(TENON_EVENT_BEFORE_BACKWARD);
-  if (microbatch.batch.samples > 0) {
-    if (!forward_pass_.is_chunked(place)) {
-      parts_.losses.backward(parts_.model, microbatch.seeds);
-    }
-    parts_.model.backward(
-        microbatch.aux_scale, scale != nullptr ? scale->scale() : at::Tensor(), ends_step);
-  } else {
-    parts_.model.backward_idle(ends_step);
-  }
+  MicrobatchLosses losses(parts_.losses, microbatch, place);
+  parts_.model.backward(parts_.values,
+                        &losses,
+                        {microbatch.aux_scale, scale != nullptr ? scale->scale() : at::Tensor()},
+                        ends_step);
   events.fire(TENON_EVENT_AFTER_BACKWARD);
 }
 
@@ -168,7 +166,7 @@ void TrainStep::count_loads(const std::vector<Microbatch>& microbatches) {
   }
   const TraceSpan span("count loads of experts");
   for (size_t i = 0; i < microbatches.size(); ++i) {
-    parts_.model.count_loads(microbatches[i].batch, place(i));
+    parts_.model.count_loads(parts_.values, microbatches[i].batch, place(i));
   }
   sum_loads();
 }
@@ -180,7 +178,7 @@ void TrainStep::sum_loads() {
 // After a step, all ranks have the same buffers.
 void TrainStep::end_buffers() {
   const TraceSpan span("end buffers");
-  parts_.model.end_step(&parts_.update.sharded);
+  parts_.model.end_step();
   parts_.update.sharded.synchronise_buffers();
 }
 
@@ -306,6 +304,7 @@ NonFiniteOrigin TrainStep::find_origin(const std::vector<Microbatch>& microbatch
   }
   NonFiniteOrigin origin = find_non_finite_origin(
       parts_.model,
+      parts_.values,
       parts_.update.parameters,
       parts_.losses,
       past,

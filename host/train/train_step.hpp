@@ -26,7 +26,8 @@ class TrainStep {
   // All are borrowed.
   struct Parts {
     ParameterUpdate::Parts update;
-    ModelRunner& model;
+    ProgramRunner& model;
+    MicrobatchState& values;
     LossSet& losses;
     MetricSet& metric_set;
     MetricBook& metrics;
@@ -68,7 +69,7 @@ class TrainStep {
   void end_buffers();
   void run_microbatch(std::vector<Microbatch>& microbatches, size_t i);
   void run_losses(Microbatch& microbatch, const CallPlace& place);
-  void run_backward(const Microbatch& microbatch, const CallPlace& place, bool ends_step);
+  void run_backward(Microbatch& microbatch, const CallPlace& place, bool ends_step);
   std::optional<double> loss_of_all_ranks(const std::vector<Microbatch>& microbatches);
   at::Tensor late_scale(const std::vector<Microbatch>& microbatches);
   NonFiniteOrigin find_origin(const std::vector<Microbatch>& microbatches);

@@ -10,7 +10,7 @@
 #include "host/metrics/metric_book.hpp"
 #include "host/metrics/progress.hpp"
 #include "host/metrics/sink_list.hpp"
-#include "host/model/model_runner.hpp"
+#include "host/model/program_runner.hpp"
 #include "host/model/sharded_parameters.hpp"
 #include "host/optim/loss_scale.hpp"
 #include "host/optim/optimizer_driver.hpp"
@@ -51,7 +51,8 @@ struct TrainerParts {
   LoopPlan plan;
   ParameterStore& parameters;
   ShardedParameters& sharded;
-  ModelRunner& model;
+  ProgramRunner& model;
+  MicrobatchState& microbatch;  // the one that runs
   LossSet& losses;
   MetricSet& metric_set;
   OptimizerDriver& optimizer;

@@ -461,7 +461,7 @@ TEST_CASE("biases of experts move once a step, by the loads of all its microbatc
     rig.backward("logits", at::ones_like(rig.output("logits")));
     CHECK(at::equal(rig.buffer(name), before));
   }
-  rig.runner().end_step(nullptr);
+  rig.runner().end_step();
   const at::Tensor moved = rig.buffer(name) - before;
   // 52 choices among 6 experts are not equal; each bias moves by the speed, or not at all.
   CHECK(moved.abs().max().item<double>() < 0.00101);

@@ -16,6 +16,7 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <random>
 #include <string>
 #include <sys/resource.h>
 #include <vector>
@@ -53,15 +54,15 @@ Step step_with(const Settings& settings) {
   at::manual_seed(1);
   ModelRig rig("llama", kLlama, settings.dtype, settings.recompute);
   const uint32_t logits = rig.graph().find_output("logits").value();
-  rig.runner().keep_only({logits});
+  rig.runner().options.kept = {{logits}};
   if (!settings.only.empty()) {
-    rig.runner().recompute_only(settings.only);
+    rig.runner().options.recomputed = settings.only;
   }
   if (settings.tile > 0) {
-    rig.runner().tile_blocks(settings.tile);
+    rig.runner().options.tile = settings.tile;
   }
   if (!settings.folder.empty()) {
-    rig.runner().offload_to(disk_activations(settings.folder));
+    rig.runner().activations = disk_activations(settings.folder);
   }
   const at::Tensor ids = at::arange(2 * kT).remainder(61).view({2, kT});
   const int64_t runs = attention_runs();
@@ -178,7 +179,7 @@ TEST_CASE("activations on the disk come back with equal bits", "[parity]") {
   CHECK(std::filesystem::is_empty(folder.path()));
 }
 
-TEST_CASE("a store returns groups in reverse order, and again after a clear", "[parity]") {
+TEST_CASE("a store returns groups in reverse order, and again after a drop", "[parity]") {
   const ScratchFolder folder;
   const std::unique_ptr<ActivationStore> store = disk_activations(folder.path().string());
   for (int round = 0; round < 3; ++round) {
@@ -188,17 +189,39 @@ TEST_CASE("a store returns groups in reverse order, and again after a clear", "[
                         at::arange(i, i + 3),
                         at::randn({5, 4}, at::kDouble).t(),
                         at::randn({3, 8}).narrow(1, 2, 4)});
-      store->push(groups.back());
+      store->push(7, groups.back());
     }
     for (size_t i = groups.size(); i-- > (round == 0 ? 10 : 0);) {
-      const std::vector<at::Tensor> back = store->pop();
+      const std::vector<at::Tensor> back = store->pop(7);
       REQUIRE(back.size() == groups[i].size());
       for (size_t k = 0; k < back.size(); ++k) {
         CHECK(back[k].dtype() == groups[i][k].dtype());
         CHECK(at::equal(back[k], groups[i][k]));
       }
     }
-    store->clear();
+    store->drop(7);
+  }
+}
+
+TEST_CASE("microbatches in flight have stacks of their own, in any order", "[parity]") {
+  const ScratchFolder folder;
+  const std::unique_ptr<ActivationStore> store = disk_activations(folder.path().string());
+  std::map<uint64_t, std::vector<at::Tensor>> pushed;
+  std::mt19937 generator(3);
+  for (int i = 0; i < 400; ++i) {
+    const uint64_t microbatch = 1 + generator() % 4;
+    std::vector<at::Tensor>& stack = pushed[microbatch];
+    const uint32_t action = generator() % 16;
+    if (action == 0) {
+      store->drop(microbatch);
+      stack.clear();
+    } else if (action < 8 && !stack.empty()) {
+      CHECK(at::equal(store->pop(microbatch)[0], stack.back()));
+      stack.pop_back();
+    } else {
+      stack.push_back(at::full({1 + static_cast<int64_t>(generator() % 5000)}, i));
+      store->push(microbatch, {stack.back()});
+    }
   }
 }
 
@@ -210,11 +233,11 @@ TEST_CASE("a store keeps at most a few groups in memory", "[parity]") {
   const int64_t before = cpu_tensor_memory().bytes;
   int64_t most = 0;
   for (int i = 0; i < 16; ++i) {
-    store->push({at::full({kBytes / 4}, i)});
+    store->push(1, {at::full({kBytes / 4}, i)});
     most = std::max(most, cpu_tensor_memory().bytes - before);
   }
   for (int i = 16; i-- > 0;) {
-    CHECK(store->pop()[0][kBytes / 4 - 1].item<float>() == static_cast<float>(i));
+    CHECK(store->pop(1)[0][kBytes / 4 - 1].item<float>() == static_cast<float>(i));
     most = std::max(most, cpu_tensor_memory().bytes - before);
   }
   CHECK(most <= 4 * (kBytes + 64));

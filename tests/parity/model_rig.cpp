@@ -133,7 +133,7 @@ void ModelRig::forward(const std::map<std::string, at::Tensor>& fields, const Ca
   runner_.forward(batch, place);
 }
 
-at::Tensor ModelRig::output(const std::string& name) const {
+at::Tensor ModelRig::output(const std::string& name) {
   return runner_.value(graph_.find_output(name).value());
 }
 

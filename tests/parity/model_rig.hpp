@@ -5,7 +5,6 @@
 #pragma once
 
 #include "host/model/graph.hpp"
-#include "host/model/model_runner.hpp"
 #include "host/model/parameter_store.hpp"
 #include "host/model/row_source.hpp"
 #include "host/plugin/model_proxy.hpp"
@@ -19,6 +18,8 @@
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "tests/support/test_runner.hpp"
 
 namespace tenon {
 
@@ -47,7 +48,7 @@ class ModelRig {
   void forward(const std::map<std::string, at::Tensor>& fields,
                const CallPlace& place = {1, 0, true});
   // What a block made in the last forward.
-  at::Tensor output(const std::string& name) const;
+  at::Tensor output(const std::string& name);
   // Backward from a gradient of one output; fresh gradients each time.
   void backward(const std::string& output, const at::Tensor& grad);
   // The same from gradients of several outputs.
@@ -64,8 +65,7 @@ class ModelRig {
   at::Tensor buffer(const std::string& name);
 
   const ModelGraph& graph() const { return graph_; }
-  const ModelRunner& runner() const { return runner_; }
-  ModelRunner& runner() { return runner_; }
+  TestRunner& runner() { return runner_; }
 
  private:
   ModelRig(const std::string& type,
@@ -96,7 +96,7 @@ class ModelRig {
   ExecBase base_;
   ExecFrame frame_;
   GivenRows rows_;
-  ModelRunner runner_;
+  TestRunner runner_;
 };
 
 }  // namespace tenon

@@ -3,7 +3,6 @@
 
 #include "host/error/error.hpp"
 #include "host/kernels/fused.hpp"
-#include "host/model/activation_store.hpp"
 #include "host/model/block_tiles.hpp"
 #include "host/train/components/recomputed_blocks.hpp"
 
@@ -65,23 +64,18 @@ void check_activations(const TrainRecipe& train,
   check_offload(train, recomputes || train.tile.has_value(), exec);
 }
 
-void save_activations(const TrainRecipe& train,
-                      const std::filesystem::path& run_folder,
-                      ModelRunner& runner) {
-  if (train.tile.has_value()) {
-    runner.tile_blocks(*train.tile);
-  }
+std::unique_ptr<ActivationStore> activation_store(const TrainRecipe& train,
+                                                  const std::filesystem::path& run_folder) {
   switch (train.offload_activations) {
     case ActivationOffload::kNone:
       break;
     case ActivationOffload::kHost:
-      runner.offload_to(host_activations());
-      break;
+      return host_activations();
     case ActivationOffload::kDisk:
-      runner.offload_to(disk_activations(train.offload_folder.empty() ? run_folder.string()
-                                                                      : train.offload_folder));
-      break;
+      return disk_activations(train.offload_folder.empty() ? run_folder.string()
+                                                           : train.offload_folder);
   }
+  return nullptr;
 }
 
 }  // namespace tenon

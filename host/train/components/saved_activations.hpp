@@ -5,12 +5,13 @@
 // Threads: [main].
 #pragma once
 
+#include "host/model/activation_store.hpp"
 #include "host/model/graph.hpp"
-#include "host/model/model_runner.hpp"
 #include "host/recipe/train_recipe.hpp"
 #include "host/tensor/exec_frame.hpp"
 
 #include <filesystem>
+#include <memory>
 #include <vector>
 
 namespace tenon {
@@ -27,11 +28,10 @@ void check_activations(const TrainRecipe& train,
                        const std::vector<bool>& recomputed,
                        const ExecBase& exec);
 
-// Sets tiles and offload of a runner, after ModelRunner::keep_only.
+// Returns where units move their activations between forward and backward; null: nowhere.
 //
 // Errors  model.offload_failed
-void save_activations(const TrainRecipe& train,
-                      const std::filesystem::path& run_folder,
-                      ModelRunner& runner);
+std::unique_ptr<ActivationStore> activation_store(const TrainRecipe& train,
+                                                  const std::filesystem::path& run_folder);
 
 }  // namespace tenon

@@ -15,7 +15,7 @@ namespace tenon {
 namespace {
 
 // Converts an input to the dtype of its port, since a model may compute in another dtype.
-// ModelRunner::add_grad converts the gradients back.
+// MicrobatchState::add_grad converts the gradients back.
 at::Tensor as_wanted(const Port& port, const at::Tensor& input, at::ScalarType compute_dtype) {
   if (!input.defined() || !input.is_floating_point()) {
     return input;
@@ -135,7 +135,7 @@ std::string InputBinding::hint_for(const std::string& field,
   return hint;
 }
 
-void InputBinding::gather(const ModelRunner* runner,
+void InputBinding::gather(const MicrobatchState* values,
                           const Batch& batch,
                           Outputs outputs,
                           at::ScalarType compute_dtype) {
@@ -144,8 +144,8 @@ void InputBinding::gather(const ModelRunner* runner,
     at::Tensor input;
     if (binding.value.has_value()) {
       if (outputs != Outputs::kAbsent) {
-        input = as_wanted(binding.port, runner->value(*binding.value).detach(), compute_dtype);
-        if (outputs == Outputs::kLeaves && runner->needs_grad(*binding.value) &&
+        input = as_wanted(binding.port, values->value(*binding.value).detach(), compute_dtype);
+        if (outputs == Outputs::kLeaves && values->needs_grad(*binding.value) &&
             input.is_floating_point()) {
           input.set_requires_grad(true);
         }

@@ -5,7 +5,7 @@
 // Threads: the train thread.
 #pragma once
 
-#include "host/model/model_runner.hpp"
+#include "host/model/microbatch_state.hpp"
 #include "host/plugin/port_spec.hpp"
 #include "host/tensor/batch.hpp"
 #include "host/train/objective/batch_range.hpp"
@@ -50,7 +50,7 @@ class InputBinding {
   // Gathers the inputs of a call, in the order of the ports; an absent optional input is undefined.
   // Converts floating-point inputs to the dtype of their port (`compute_dtype` for
   // TENON_CLASS_COMPUTE). `runner` may be null only with Outputs::kAbsent.
-  void gather(const ModelRunner* runner,
+  void gather(const MicrobatchState* values,
               const Batch& batch,
               Outputs outputs,
               at::ScalarType compute_dtype);

@@ -163,18 +163,18 @@ std::vector<at::Tensor> LossSet::count(const Batch& batch, const CallPlace& plac
   return counts;
 }
 
-std::vector<at::Tensor> LossSet::count(const ModelRunner& runner,
+std::vector<at::Tensor> LossSet::count(const MicrobatchState& values,
                                        const Batch& batch,
                                        const CallPlace& place) {
   std::vector<at::Tensor> counts;
   for (Entry& entry : entries_) {
-    entry.binding.gather(&runner, batch, InputBinding::Outputs::kDetached, compute_dtype_);
+    entry.binding.gather(&values, batch, InputBinding::Outputs::kDetached, compute_dtype_);
     counts.push_back(count_one(entry, place));
   }
   return counts;
 }
 
-std::vector<at::Tensor> LossSet::compute(const ModelRunner& runner,
+std::vector<at::Tensor> LossSet::compute(const MicrobatchState& values,
                                          const Batch& batch,
                                          const CallPlace& place,
                                          std::vector<SourceSums>* by_source) {
@@ -183,7 +183,7 @@ std::vector<at::Tensor> LossSet::compute(const ModelRunner& runner,
     const TraceSpan span("compute of loss", entry.loss.name);
     const LossProxy& proxy = entry.loss.proxy;
     entry.binding.gather(
-        &runner,
+        &values,
         batch,
         place.is_train ? InputBinding::Outputs::kLeaves : InputBinding::Outputs::kDetached,
         compute_dtype_);
@@ -243,7 +243,7 @@ void LossSet::add_by_source(size_t i, const Batch& batch, std::vector<SourceSums
   }
 }
 
-void LossSet::backward(ModelRunner& runner, const std::vector<at::Tensor>& seeds) {
+void LossSet::backward(MicrobatchState& values, const std::vector<at::Tensor>& seeds) {
   const at::AutoGradMode no_grad(false);
   for (size_t i = entries_.size(); i-- > 0;) {
     Entry& entry = entries_[i];
@@ -289,7 +289,7 @@ void LossSet::backward(ModelRunner& runner, const std::vector<at::Tensor>& seeds
     }
     for (size_t k = wanted.size(); k-- > 0;) {
       if (grads[k].defined()) {
-        runner.add_grad(*entry.binding.value(wanted[k]), std::move(grads[k]));
+        values.add_grad(*entry.binding.value(wanted[k]), std::move(grads[k]));
       }
     }
     entry.binding.clear();

@@ -5,7 +5,7 @@
 // Threads: the train thread.
 #pragma once
 
-#include "host/model/model_runner.hpp"
+#include "host/model/microbatch_state.hpp"
 #include "host/plugin/loss_proxy.hpp"
 #include "host/tensor/exec_frame.hpp"
 #include "host/train/objective/input_binding.hpp"
@@ -71,20 +71,20 @@ class LossSet {
   // Returns the counts of one microbatch, before its forward: [] f64 each.
   std::vector<at::Tensor> count(const Batch& batch, const CallPlace& place);
   // The same after the forward. Call it before `compute`, whose inputs it would replace.
-  std::vector<at::Tensor> count(const ModelRunner& runner,
+  std::vector<at::Tensor> count(const MicrobatchState& values,
                                 const Batch& batch,
                                 const CallPlace& place);
 
   // Returns the sums of one microbatch: [] each. In training, keeps what `backward` needs. If
   // `by_source` is given, also adds the sums and counts of each source of a mix to it.
-  std::vector<at::Tensor> compute(const ModelRunner& runner,
+  std::vector<at::Tensor> compute(const MicrobatchState& values,
                                   const Batch& batch,
                                   const CallPlace& place,
                                   std::vector<SourceSums>* by_source = nullptr);
-  // Adds the gradients of all sums, with sum i multiplied by seeds[i], to the runner. Call after
+  // Adds the gradients of all sums, with sum i multiplied by seeds[i], to `values`. Call after
   // `compute` in training.
   // Shapes  seeds [] each, of any floating-point dtype
-  void backward(ModelRunner& runner, const std::vector<at::Tensor>& seeds);
+  void backward(MicrobatchState& values, const std::vector<at::Tensor>& seeds);
 
  private:
   struct Entry;

@@ -146,11 +146,11 @@ void MetricSet::check_fields(const std::vector<FieldInfo>& fields,
 
 void MetricSet::take(Entry& entry,
                      MetricState& state,
-                     const ModelRunner& runner,
+                     const MicrobatchState& values,
                      const Batch& batch,
                      const CallPlace& place) {
   InputBinding& binding = entry.binding;
-  binding.gather(&runner, batch, InputBinding::Outputs::kDetached, compute_dtype_);
+  binding.gather(&values, batch, InputBinding::Outputs::kDetached, compute_dtype_);
   at::Device device = at::kCPU;
   for (size_t i = 0; i < binding.size(); ++i) {
     if (binding.input(i).defined()) {
@@ -170,9 +170,11 @@ void MetricSet::begin_evaluation() {
   }
 }
 
-void MetricSet::evaluate(const ModelRunner& runner, const Batch& batch, const CallPlace& place) {
+void MetricSet::evaluate(const MicrobatchState& values,
+                         const Batch& batch,
+                         const CallPlace& place) {
   for (const auto& entry : entries_) {
-    take(*entry, entry->evaluation, runner, batch, place);
+    take(*entry, entry->evaluation, values, batch, place);
   }
 }
 
@@ -228,10 +230,10 @@ void MetricSet::begin_window(const CallPlace& place) {
   }
 }
 
-void MetricSet::train(const ModelRunner& runner, const Batch& batch, const CallPlace& place) {
+void MetricSet::train(const MicrobatchState& values, const Batch& batch, const CallPlace& place) {
   for (const auto& entry : entries_) {
     if (!entry->stretches.empty()) {
-      take(*entry, entry->recent, runner, batch, place);
+      take(*entry, entry->recent, values, batch, place);
     }
   }
 }

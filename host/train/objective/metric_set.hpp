@@ -6,7 +6,7 @@
 // Threads: the train thread.
 #pragma once
 
-#include "host/model/model_runner.hpp"
+#include "host/model/microbatch_state.hpp"
 #include "host/plugin/metric_proxy.hpp"
 #include "host/tensor/exec_frame.hpp"
 #include "host/tensor/state/state_tree.hpp"
@@ -68,7 +68,7 @@ class MetricSet final : public Stateful {
   // over all evaluations of that series.
   // Errors  PluginError, plugin.bad_result
   void begin_evaluation();
-  void evaluate(const ModelRunner& runner, const Batch& batch, const CallPlace& place);
+  void evaluate(const MicrobatchState& values, const Batch& batch, const CallPlace& place);
   Metrics end_evaluation(Group& ranks, const CallPlace& place, const std::string& series = "");
   // Discards the state gathered since begin_evaluation().
   void drop_evaluation();
@@ -76,7 +76,7 @@ class MetricSet final : public Stateful {
   // Training: call `train` for each microbatch, after its forward and before its backward.
   // Errors  as above
   void begin_window(const CallPlace& place);
-  void train(const ModelRunner& runner, const Batch& batch, const CallPlace& place);
+  void train(const MicrobatchState& values, const Batch& batch, const CallPlace& place);
   // Returns the metrics of a record, and resets the metrics since the last record. A collective
   // call that waits for the device.
   Metrics close_record(Group& ranks, const CallPlace& place);
@@ -95,7 +95,7 @@ class MetricSet final : public Stateful {
   struct Entry;
   void take(Entry& entry,
             MetricState& state,
-            const ModelRunner& runner,
+            const MicrobatchState& values,
             const Batch& batch,
             const CallPlace& place);
   static void pass_on(Entry& entry, const CallPlace& place);

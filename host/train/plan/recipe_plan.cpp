@@ -8,7 +8,7 @@
 #include "host/error/error.hpp"
 #include "host/model/block_tiles.hpp"
 #include "host/model/joined_graph.hpp"
-#include "host/model/model_runner.hpp"
+#include "host/model/model_fields.hpp"
 #include "host/plugin/loss_proxy.hpp"
 #include "host/plugin/model_proxy.hpp"
 #include "host/plugin/optimizer_proxy.hpp"

@@ -8,6 +8,7 @@
 #include "host/error/error.hpp"
 #include "host/log/log.hpp"
 #include "host/model/joined_graph.hpp"
+#include "host/model/model_fields.hpp"
 #include "host/recipe/component_options.hpp"
 #include "host/tensor/philox.hpp"
 #include "host/text/counted.hpp"

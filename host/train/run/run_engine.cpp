@@ -75,7 +75,14 @@ RunEngine::RunEngine(const RunContext& context,
       init_frame_(components.model().instance().host(), on_cpu(context.platform.exec())),
       tables_(make_tables()),
       rows_(make_rows()),
-      runner_(make_runner()),
+      runner_(components_.models().list(),
+              parameters_,
+              context_.platform.exec(),
+              runner_options(),
+              &sharded_,
+              rows_.get(),
+              activation_store(recipe_.train, folder_.path())),
+      microbatch_(runner_.new_state()),
       optimizer_(make_optimizer()),
       averages_(make_averages()),
       values_(optimizer_, sharded_, averages_.has_value() ? &*averages_ : nullptr),
@@ -100,9 +107,6 @@ RunEngine::RunEngine(const RunContext& context,
       sinks_(make_sinks()),
       profile_(make_profile()) {
   record_windows();
-  runner_.recompute_only(components.recomputed());
-  runner_.keep_only(values_read());
-  save_activations(recipe_.train, folder.path(), runner_);
   if (context.platform.precision().autocast == at::kHalf) {
     loss_scale_.emplace(context.platform.device());
   }
@@ -219,17 +223,13 @@ std::unique_ptr<TableRows> RunEngine::make_rows() const {
                             : nullptr;
 }
 
-ModelRunner RunEngine::make_runner() {
-  const bool recomputes =
-      std::ranges::find(components_.recomputed(), true) != components_.recomputed().end();
-  return ModelRunner(components_.models().list(),
-                     parameters_,
-                     context_.platform.exec(),
-                     !recomputes                                ? RecomputeMode::kNone
-                     : keeps_attention(recipe_.train.recompute) ? RecomputeMode::kSelective
-                                                                : RecomputeMode::kBlocks,
-                     &sharded_,
-                     rows_.get());
+RunnerOptions RunEngine::runner_options() {
+  const TrainRecipe& train = recipe_.train;
+  return {.recomputed = components_.recomputed(),
+          .keeps_attention = keeps_attention(train.recompute),
+          .tile = train.tile.value_or(0),
+          .loss_chunk = train.loss_chunk.value_or(0),
+          .kept = values_read()};
 }
 
 // Values inside of a recomputed unit that no loss or metric reads are not kept.
@@ -403,6 +403,7 @@ TrainerParts RunEngine::make_trainer_parts(const LoopSurroundings& surroundings)
           .parameters = parameters_,
           .sharded = sharded_,
           .model = runner_,
+          .microbatch = microbatch_,
           .losses = components_.losses(),
           .metric_set = components_.metric_set(),
           .optimizer = optimizer_,

@@ -14,8 +14,8 @@
 #include "host/metrics/progress.hpp"
 #include "host/metrics/run_folder.hpp"
 #include "host/metrics/sink_list.hpp"
-#include "host/model/model_runner.hpp"
 #include "host/model/parameter_store.hpp"
+#include "host/model/program_runner.hpp"
 #include "host/model/sharded_parameters.hpp"
 #include "host/optim/loss_scale.hpp"
 #include "host/optim/optimizer_driver.hpp"
@@ -83,7 +83,7 @@ class RunEngine {
   void add_exports(Checkpointing& checkpoints);
   std::unique_ptr<TableSet> make_tables();
   std::unique_ptr<TableRows> make_rows() const;
-  ModelRunner make_runner();
+  RunnerOptions runner_options();
   std::vector<uint32_t> values_read();
   ExecBase exec_of_shards() const;
   OptimizerDriver make_optimizer();
@@ -121,7 +121,8 @@ class RunEngine {
   ExecFrame init_frame_;
   std::unique_ptr<TableSet> tables_;  // null: the model has no lookups
   std::unique_ptr<TableRows> rows_;
-  ModelRunner runner_;
+  ProgramRunner runner_;
+  MicrobatchState microbatch_;  // the one that runs
   OptimizerDriver optimizer_;
   std::optional<ParameterAverages> averages_;  // none unless a hook averages parameters
   EvaluationValues values_;

@@ -10,7 +10,8 @@
 #include "host/io/checksum.hpp"
 #include "host/log/log.hpp"
 #include "host/model/joined_graph.hpp"
-#include "host/model/model_runner.hpp"
+#include "host/model/model_fields.hpp"
+#include "host/model/program_runner.hpp"
 #include "host/optim/optimizer_driver.hpp"
 #include "host/tensor/philox.hpp"
 #include "host/text/counted.hpp"
@@ -77,7 +78,8 @@ class LoadedModel {
         graph_(graph_of_outputs(member.graph)),
         store_(graph_, context.platform.whole_layout()),
         optimizer_({}, store_.groups(), context.platform.exec()),
-        runner_(member.proxy, store_, context.platform.exec(), RecomputeMode::kNone) {
+        runner_(member.proxy, store_, context.platform.exec()),
+        values_(runner_.new_state()) {
     const ExecFrame frame(member.proxy.instance().host(), context.platform.exec_on_cpu());
     store_.initialise(
         member.proxy, frame.exec(), mix_seeds(context.recipe.seed, stream_of("init")));
@@ -120,9 +122,9 @@ class LoadedModel {
     const std::vector<int64_t> kept(lengths,
                                     lengths == nullptr ? nullptr : lengths + batch.samples);
     move_to_device(batch);
-    runner_.forward(batch, {.step = 0, .microbatch = 0, .is_train = false});
-    const at::Tensor all_BT = runner_.value(value_named(graph_, output)).to(at::kCPU);
-    runner_.clear();
+    runner_.forward(values_, batch, {.step = 0, .microbatch = 0, .is_train = false});
+    const at::Tensor all_BT = values_.value(value_named(graph_, output)).to(at::kCPU);
+    runner_.clear(values_);
     std::vector<at::Tensor> rows;
     for (int64_t b = 0; b < batch.samples; ++b) {
       const at::Tensor row_T = all_BT.select(0, b);
@@ -150,7 +152,8 @@ class LoadedModel {
   ModelGraph graph_;
   ParameterStore store_;
   OptimizerDriver optimizer_;  // of no parameter
-  ModelRunner runner_;
+  ProgramRunner runner_;
+  MicrobatchState values_;
 };
 
 // A hash of everything that a model reads of a dataset.

@@ -300,6 +300,26 @@ drop a h0
 )");
 }
 
+TEST_CASE("chunks of a tied head wait for what reduces its gradients", "[model]") {
+  GraphOf made;
+  const uint32_t x = made.field("x");
+  const uint32_t h = made.value("h");
+  const uint32_t y = made.value("y", true);
+  const uint32_t embedding = made.parameter("embedding");
+  made.block(block_of("embed", "", {x}, {h}, {embedding}, TENON_BLOCK_TOKENWISE));
+  made.block(block_of("head", "", {h}, {y}, {embedding}, TENON_BLOCK_TOKENWISE));
+  const ProgramCase of = case_of(std::move(made), 2, {.chunks = true});
+  const GraphFacts facts = facts_of(of.graph);
+  const Program program = compile_program(PassKind::kTrain, facts, of.groups, of.options);
+  const auto losses = program.section(Section::kLosses);
+  const Instruction& first = losses.front();
+  CHECK(first.op == Op::kAwait);
+  CHECK(first.block == 1);
+  CHECK(first.group == 0);
+  CHECK(first.has(kSettlesGradients));
+  CHECK(first.when == When::kInFirstChunk);
+}
+
 TEST_CASE("table rows are trained, and their gradients go back behind their first reader",
           "[model]") {
   GraphOf made;

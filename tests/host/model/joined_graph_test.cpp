@@ -6,7 +6,6 @@
 #include <tenon/model.h>
 
 #include "host/model/model_list.hpp"
-#include "host/model/model_runner.hpp"
 
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
@@ -20,6 +19,7 @@
 #include "tests/host/model/test_model.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/made_instance.hpp"
+#include "tests/support/test_runner.hpp"
 
 namespace tenon {
 namespace {
@@ -135,7 +135,7 @@ TEST_CASE("a model that is not trained gets no gradients, and keeps only what is
   ExecFrame frame(a.instance().host(), exec_base());
   store.initialise(a, frame.exec(), 7);
   store.initialise_further(1, b, frame.exec(), 7);
-  ModelRunner runner(ModelList({&a, &b}), store, exec_base(), RecomputeMode::kNone);
+  TestRunner runner(ModelList({&a, &b}), store, exec_base(), RecomputeMode::kNone);
   auto schema = std::make_shared<std::vector<FieldInfo>>(1);
   schema->front().name = "x";
   Batch batch;

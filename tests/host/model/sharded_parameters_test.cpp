@@ -4,7 +4,6 @@
 #include "host/model/sharded_parameters.hpp"
 
 #include "host/error/error.hpp"
-#include "host/model/model_runner.hpp"
 #include "host/plugin/model_proxy.hpp"
 
 #include <ATen/Functions.h>
@@ -18,6 +17,7 @@
 
 #include "tests/host/model/test_model.hpp"
 #include "tests/support/made_instance.hpp"
+#include "tests/support/test_runner.hpp"
 #include "tests/support/thread_ranks.hpp"
 
 namespace tenon {
@@ -94,7 +94,7 @@ class RankModel {
     const CallPlace place{1, microbatch, true};
     if (!x.defined()) {
       runner_.forward_idle(place);
-      runner_.backward_idle(ends_step);
+      runner_.backward(1, {}, ends_step);
       return;
     }
     runner_.forward(batch_of(x), place);
@@ -144,7 +144,7 @@ class RankModel {
 
  private:
   ExecFrame frame_;
-  ModelRunner runner_;
+  TestRunner runner_;
 };
 
 ParameterLayout layout_of(at::ScalarType dtype) {

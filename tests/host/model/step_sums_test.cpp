@@ -7,7 +7,6 @@
 #include <tenon/model.h>
 
 #include "host/error/error.hpp"
-#include "host/model/model_runner.hpp"
 #include "host/model/row_source.hpp"
 #include "host/model/sharded_parameters.hpp"
 #include "host/plugin/model_proxy.hpp"
@@ -27,6 +26,7 @@
 #include "tests/host/model/test_model.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/made_instance.hpp"
+#include "tests/support/test_runner.hpp"
 #include "tests/support/thread_ranks.hpp"
 
 namespace tenon {
@@ -60,9 +60,7 @@ class SumsRig {
     runner.add_grad(static_cast<uint32_t>(graph_.values.size() - 1), grad);
     runner.backward(1);
   }
-  at::Tensor output() const {
-    return runner.value(static_cast<uint32_t>(graph_.values.size() - 1));
-  }
+  at::Tensor output() { return runner.value(static_cast<uint32_t>(graph_.values.size() - 1)); }
   static Batch batch(const at::Tensor& x) {
     FieldInfo field;
     field.name = "x";
@@ -101,7 +99,7 @@ class SumsRig {
   ExecFrame frame_;
 
  public:
-  ModelRunner runner;
+  TestRunner runner;
 };
 
 void set_next(tenon_forward_args* args, size_t i, const at::Tensor& value) {
@@ -318,7 +316,7 @@ TEST_CASE("loads of a step are those of all its microbatches", "[model]") {
   }
   CHECK(sum / count == Approx(want.loss).epsilon(1e-12));
   CHECK(at::allclose(rig.grad(0), want.gradient, 1e-12, 1e-14));
-  rig.runner.end_step(nullptr);
+  rig.runner.end_step();
   CHECK(at::equal(rig.store.buffer(0), at::sign(8 - 2 * want.loads).to(at::kDouble) * 0.5));
   CHECK(at::equal(rig.store.buffer(1), at::zeros({2}, at::kLong)));
   CHECK(rig.store.buffer(2).item<int64_t>() == 8);
@@ -327,7 +325,7 @@ TEST_CASE("loads of a step are those of all its microbatches", "[model]") {
   rig.forward(x);
   rig.runner.add_loads();
   rig.runner.backward(1);
-  rig.runner.end_step(nullptr);
+  rig.runner.end_step();
   CHECK(rig.store.buffer(2).item<int64_t>() == 16);
 }
 
@@ -369,10 +367,10 @@ TEST_CASE("sums and buffers of a step are the same on all ranks", "[model][ranks
     if (rank < 2) {
       rig.runner.backward(0.5);
     } else {
-      rig.runner.backward_idle();
+      rig.runner.backward();
     }
     rig.sharded.finish_gradients();
-    rig.runner.end_step(&rig.sharded);
+    rig.runner.end_step();
     rig.sharded.synchronise_buffers();
     gradients[rank] = rig.grad(0).clone();
     biases[rank] = rig.store.buffer(0).clone();
@@ -402,7 +400,7 @@ TEST_CASE("what contradicts the declared sums is the plugin's error", "[model]")
     try {
       SumsRig rig(std::move(test));
       rig.forward(input_of(0));
-      rig.runner.end_step(nullptr);
+      rig.runner.end_step();
     } catch (const Error& error) {
       return error.id() + ": " + error.message();
     }

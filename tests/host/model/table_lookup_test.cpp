@@ -4,7 +4,6 @@
 #include <tenon/model.h>
 
 #include "host/error/error.hpp"
-#include "host/model/model_runner.hpp"
 #include "host/model/row_source.hpp"
 #include "host/plugin/model_proxy.hpp"
 
@@ -18,6 +17,7 @@
 #include "tests/host/model/test_model.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/made_instance.hpp"
+#include "tests/support/test_runner.hpp"
 
 namespace tenon {
 namespace {
@@ -114,7 +114,7 @@ struct LookupRig {
   ModelGraph graph;
   ParameterStore store;
   ExecFrame frame;
-  ModelRunner runner;
+  TestRunner runner;
 };
 
 const CallPlace kTrainPlace{1, 0, true};
@@ -155,7 +155,7 @@ TEST_CASE("who only looks says so", "[model]") {
   rig.runner.replay(batch, kTrainPlace, [](uint32_t) { return true; });
   rows.value = at::Tensor();
   rig.runner.forward_idle(kTrainPlace);
-  rig.runner.backward_idle();
+  rig.runner.backward();
   CHECK(rows.calls == std::vector<std::string>{"begin evaluate",
                                                "rows 1",
                                                "begin replay",

@@ -47,9 +47,11 @@ struct TestModel {
   bool has_null_inputs = false;
   std::vector<TestBlock> blocks;
   std::function<void(const tenon_backward_args*)> backward;
-  Tensors leaves;  // of materialized blocks
-  std::string parameter_tie;
-  std::vector<TestBuffer> buffers;  // zeros at first
+  Tensors leaves;                             // of materialized blocks
+  std::string parameter_tie;                  // of the last parameter
+  std::map<size_t, std::string> ties;         // by parameter: the one that it is tied to
+  std::vector<std::vector<tenon_axis>> axes;  // by value; any shape where it is shorter or empty
+  std::vector<TestBuffer> buffers;            // zeros at first
   std::vector<uint32_t> summed_buffers;
   std::vector<uint32_t> balance_blocks;
   std::vector<int64_t> balance_experts;  // by balance loss
@@ -81,6 +83,10 @@ struct TestModel {
       spec.source = v < model.inputs.size() ? name.c_str() : nullptr;
       spec.ids = TENON_NO_INDEX;
       spec.flags = v < model.value_flags.size() ? model.value_flags[v] : 0;
+      if (v < model.axes.size() && !model.axes[v].empty()) {
+        spec.axes = model.axes[v].data();
+        spec.num_axes = model.axes[v].size();
+      }
       if (const auto lookup = model.lookups.find(v); lookup != model.lookups.end()) {
         spec.source_kind = TENON_SOURCE_TABLE;
         lookup->second(spec);
@@ -102,6 +108,9 @@ struct TestModel {
       spec.flags = p < model.parameter_flags.size() ? model.parameter_flags[p] : 0;
       if (p + 1 == model.parameters.size() && !model.parameter_tie.empty()) {
         spec.tied_to = model.parameter_tie.c_str();
+      }
+      if (const auto tie = model.ties.find(p); tie != model.ties.end()) {
+        spec.tied_to = tie->second.c_str();
       }
       if (tenon_status* status = b->add_parameter(b, &spec, &index)) {
         return status;

@@ -16,6 +16,7 @@ BatchEvaluator evaluator_of(LoopRig& loop) {
   return BatchEvaluator({.state = loop.state,
                          .ranks = loop.parts.ranks,
                          .model = loop.parts.model,
+                         .values = loop.parts.microbatch,
                          .metric_set = loop.parts.metric_set,
                          .forward_pass = loop.step.forward_pass(),
                          .events = loop.events,

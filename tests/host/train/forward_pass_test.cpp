@@ -32,7 +32,7 @@ TEST_CASE("training and evaluation compute the same sums and counts", "[train]")
     CHECK(microbatch.sums[0].item<double>() == 2 * 7);
     CHECK(microbatch.counts[0].item<double>() == 2);
     CHECK(num_calls == 1);
-    run.runner->clear();
+    run.runner->clear(*run.state);
   }
   CHECK(loop.hook.seen == std::vector<uint32_t>{TENON_EVENT_BEFORE_FORWARD,
                                                 TENON_EVENT_AFTER_FORWARD,
@@ -71,7 +71,8 @@ TEST_CASE("counts that are there are not taken again", "[train]") {
 TEST_CASE("metrics read whole outputs: an evaluation with some has no chunks", "[train]") {
   RunRig run;
   LoopRig loop(run);
-  ForwardPass forward(*run.runner, *run.losses, *run.metric_set, loop.events, 128);
+  ForwardPass forward(
+      *run.runner, *run.state, *run.losses, *run.metric_set, loop.events, /*has_chunks=*/true);
   CHECK(forward.is_chunked({1, 0, true}));
   CHECK(forward.is_chunked({1, 0, false}));  // there are no metrics
   CHECK_FALSE(loop.step.forward_pass().is_chunked({1, 0, true}));

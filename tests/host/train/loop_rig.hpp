@@ -159,7 +159,8 @@ class RunRig {
     ExecFrame frame(proxy->instance().host(), base());
     store->initialise(*proxy, frame.exec(), 7);
     set_weight(2);
-    runner.emplace(*proxy, *store, base(), RecomputeMode::kNone, &*sharded);
+    runner.emplace(*proxy, *store, base(), RunnerOptions(), &*sharded);
+    state.emplace(runner->new_state());
     std::vector<NamedLoss> named;
     named.push_back({.name = "sum", .weight = 1, .inputs = {}, .proxy = loss.proxy()});
     losses.emplace(std::move(named), graph, "made", base());
@@ -195,6 +196,7 @@ class RunRig {
             .parameters = *store,
             .sharded = *sharded,
             .model = *runner,
+            .microbatch = *state,
             .losses = *losses,
             .metric_set = *metric_set,
             .optimizer = *optimizer,
@@ -236,7 +238,8 @@ class RunRig {
   ModelGraph graph;
   std::optional<ParameterStore> store;
   std::optional<ShardedParameters> sharded;
-  std::optional<ModelRunner> runner;
+  std::optional<ProgramRunner> runner;
+  std::optional<MicrobatchState> state;  // of the microbatch that runs
   std::optional<LossSet> losses;
   std::optional<MetricSet> metric_set;
   std::optional<OptimizerDriver> optimizer;

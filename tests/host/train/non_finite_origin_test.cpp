@@ -21,12 +21,13 @@ NonFiniteOrigin origin_of(double weight, double times) {
   microbatch.batch.fields = {at::ones({1}, at::kLong)};
   microbatch.batch.samples = 1;
   const CallPlace place{1, 0, true};
-  run.runner->forward(microbatch.batch, place);
+  run.runner->forward(*run.state, microbatch.batch, place);
   microbatch.counts = run.losses->count(microbatch.batch, place);
-  microbatch.sums = run.losses->compute(*run.runner, microbatch.batch, place);
-  run.losses->backward(*run.runner, {at::scalar_tensor(1.0, at::kDouble)});
-  run.runner->backward(1);
+  microbatch.sums = run.losses->compute(*run.state, microbatch.batch, place);
+  run.losses->backward(*run.state, {at::scalar_tensor(1.0, at::kDouble)});
+  run.runner->backward(*run.state, nullptr);
   return find_non_finite_origin(*run.runner,
+                                *run.state,
                                 *run.store,
                                 *run.losses,
                                 {{&microbatch.batch, &microbatch.sums, &microbatch.counts}},

@@ -86,21 +86,21 @@ TEST_CASE("inputs are gathered from the model and the batch, in the dtype of the
   batch.schema = sample_schema();
   batch.fields = {at::arange(3)};
   batch.samples = 3;
-  run.runner->forward(batch, {1, 0, true});
-  binding.gather(&*run.runner, batch, InputBinding::Outputs::kLeaves, at::kFloat);
+  run.runner->forward(*run.state, batch, {1, 0, true});
+  binding.gather(&*run.state, batch, InputBinding::Outputs::kLeaves, at::kFloat);
   REQUIRE(binding.size() == 3);
   CHECK(binding.input(0).scalar_type() == at::kFloat);
   CHECK(binding.input(0).requires_grad());
   CHECK(binding.input(0).sum().item<float>() == 6);
   CHECK(at::equal(binding.input(1), at::arange(3)));
   CHECK(binding.handles()[2] == nullptr);
-  binding.gather(&*run.runner, batch, InputBinding::Outputs::kDetached, at::kDouble);
+  binding.gather(&*run.state, batch, InputBinding::Outputs::kDetached, at::kDouble);
   CHECK_FALSE(binding.input(0).requires_grad());
   binding.gather(nullptr, batch, InputBinding::Outputs::kAbsent, at::kDouble);
   CHECK(binding.handles()[0] == nullptr);
   binding.clear();
   CHECK(binding.size() == 0);
-  run.runner->clear();
+  run.runner->clear(*run.state);
 }
 
 }  // namespace tenon

@@ -28,11 +28,11 @@ TEST_CASE("losses are counted before or after the forward, and summed", "[train]
   LossSet& losses = *run.losses;
   const Batch batch = batch_of({1, 2, 3});
   CHECK(losses.count(batch, kTrain)[0].item<double>() == 3);
-  run.runner->forward(batch, kTrain);
-  CHECK(losses.count(*run.runner, batch, kTrain)[0].item<double>() == 3);
-  CHECK(losses.compute(*run.runner, batch, kTrain)[0].item<double>() == 2 * 6);
-  losses.backward(*run.runner, {at::scalar_tensor(0.5, at::kDouble)});
-  run.runner->backward(1);
+  run.runner->forward(*run.state, batch, kTrain);
+  CHECK(losses.count(*run.state, batch, kTrain)[0].item<double>() == 3);
+  CHECK(losses.compute(*run.state, batch, kTrain)[0].item<double>() == 2 * 6);
+  losses.backward(*run.state, {at::scalar_tensor(0.5, at::kDouble)});
+  run.runner->backward(*run.state, nullptr);
   CHECK(run.store->groups()[0].grad()[0].item<double>() == 0.5 * 6);
 }
 
@@ -76,12 +76,12 @@ TEST_CASE("what a loss gives must be a scalar that is wide enough", "[train]") {
                    .proxy = LossProxy(made_instance("loss", TENON_LOSS_ID, &table, &self))});
   LossSet losses(std::move(named), run.graph, "made", RunRig::base());
   const Batch batch = batch_of({1});
-  run.runner->forward(batch, kTrain);
-  CHECK_THROWS_WITH(losses.compute(*run.runner, batch, kTrain),
+  run.runner->forward(*run.state, batch, kTrain);
+  CHECK_THROWS_WITH(losses.compute(*run.state, batch, kTrain),
                     contains_text("[plugin.bad_result]"));
   CHECK_THROWS_WITH(losses.count(batch, kTrain),
                     contains_text("it must return a scalar of Double"));
-  run.runner->clear();
+  run.runner->clear(*run.state);
 }
 
 }  // namespace tenon

@@ -56,13 +56,13 @@ struct MetricRig {
     batch.fields = {at::tensor(samples)};
     batch.samples = static_cast<int64_t>(samples.size());
     const CallPlace place{1, 0, is_train};
-    run.runner->forward(batch, place);
+    run.runner->forward(*run.state, batch, place);
     if (is_train) {
-      metrics->train(*run.runner, batch, place);
+      metrics->train(*run.state, batch, place);
     } else {
-      metrics->evaluate(*run.runner, batch, place);
+      metrics->evaluate(*run.state, batch, place);
     }
-    run.runner->clear();
+    run.runner->clear(*run.state);
   }
   MetricSet::Metrics evaluation(const std::vector<int64_t>& samples,
                                 const std::string& series = "") {

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Blocks under graphs of their own against one autograd graph over the same functions.
-#include "host/model/model_runner.hpp"
-
 #include <tenon/model.h>
 
 #include "host/error/error.hpp"
+#include "host/model/model_fields.hpp"
 #include "host/plugin/model_proxy.hpp"
 #include "host/tensor/handle.hpp"
 
@@ -22,6 +21,7 @@
 #include "tests/host/model/test_model.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/made_instance.hpp"
+#include "tests/support/test_runner.hpp"
 
 namespace tenon {
 namespace {
@@ -71,7 +71,7 @@ struct RunnerRig {
   ModelGraph graph;
   ParameterStore store;
   ExecFrame frame;
-  ModelRunner runner;
+  TestRunner runner;
 };
 
 const CallPlace kTrain{1, 0, true};
@@ -158,7 +158,7 @@ TEST_CASE("blocks of a unit are recomputed together, and give the same gradients
     TestModel test = skip_model();
     test.units = units;
     RunnerRig rig(test, recompute);
-    rig.runner.keep_only({4});
+    rig.runner.options.kept = {{4}};
     const at::Tensor x = at::linspace(-1, 1, 12, at::kDouble).view({3, 4});
     rig.runner.forward(rig.batch({x}), kTrain);
     std::vector<bool> kept;
@@ -201,8 +201,10 @@ TEST_CASE("blocks that are not recomputed keep what they read in a unit", "[mode
     test.units = {"u", "u", "u", "u"};
     test.blocks[1].flags = flags;
     RunnerRig rig(test, RecomputeMode::kBlocks);
-    rig.runner.keep_only({4});
-    rig.runner.recompute_only(std::move(only));
+    rig.runner.options.kept = {{4}};
+    if (!only.empty()) {
+      rig.runner.options.recomputed = std::move(only);
+    }
     rig.runner.forward(rig.batch({at::linspace(-1, 1, 12, at::kDouble).view({3, 4})}), kTrain);
     rig.runner.add_grad(4, at::ones({3, 2}, at::kDouble));
     rig.runner.backward(1);
@@ -292,6 +294,25 @@ TEST_CASE("a tied parameter gets the sum of the gradients of both its uses", "[m
   CHECK(at::equal(rig.grad(0), torch::autograd::grad({y.sum()}, {w})[0]));
 }
 
+TEST_CASE("tied parameters of one block get the gradient of both uses once", "[model]") {
+  TestModel test;
+  test.inputs = {"x"};
+  test.num_values = 2;
+  test.parameters = {{4, 4}, {4, 4}};
+  test.parameter_tie = "p0";
+  test.blocks = {{{0}, {1}, {0, 1}, 0, [](const Tensors& x, const Tensors& w, tenon_forward_args*) {
+                    return Tensors{at::matmul(at::tanh(at::matmul(x[0], w[0])), w[1])};
+                  }}};
+  RunnerRig rig(test);
+  const at::Tensor w = rig.parameters()[0];
+  const at::Tensor x = at::linspace(-1, 1, 8, at::kDouble).view({2, 4});
+  const at::Tensor y = at::matmul(at::tanh(at::matmul(x, w)), w);
+  rig.runner.forward(rig.batch({x}), kTrain);
+  rig.runner.add_grad(1, at::ones_like(y));
+  rig.runner.backward(1);
+  CHECK(at::equal(rig.grad(0), torch::autograd::grad({y.sum()}, {w})[0]));
+}
+
 TEST_CASE("a frozen parameter gets no gradient, and the rest is unchanged", "[model]") {
   TestModel test = skip_model();
   RunnerRig all(test);
@@ -307,7 +328,7 @@ TEST_CASE("a frozen parameter gets no gradient, and the rest is unchanged", "[mo
   ParameterStore store(graph, {at::kDouble, at::kCPU, [](uint32_t) { return 0u; }});
   ExecFrame frame(proxy.instance().host(), RunnerRig::base());
   store.initialise(proxy, frame.exec(), 7);
-  ModelRunner runner(proxy, store, RunnerRig::base(), RecomputeMode::kNone);
+  TestRunner runner(proxy, store, RunnerRig::base(), RecomputeMode::kNone);
   runner.forward(all.batch({x}), kTrain);
   runner.add_grad(4, at::ones({3, 2}, at::kDouble));
   runner.backward(1);
@@ -444,7 +465,7 @@ TEST_CASE("blocks see bf16 of fp32 parameters, apart from those that are to stay
   base.compute_dtype = at::kBFloat16;
   ExecFrame frame(proxy.instance().host(), base);
   store.initialise(proxy, frame.exec(), 7);
-  ModelRunner runner(proxy, store, base, RecomputeMode::kNone);
+  TestRunner runner(proxy, store, base, RecomputeMode::kNone);
   Batch batch;
   auto schema = std::make_shared<std::vector<FieldInfo>>();
   schema->emplace_back();
@@ -495,7 +516,7 @@ TEST_CASE("under autocast blocks compute narrow, and values between them are wid
   base.autocast_dtype = at::kBFloat16;
   ExecFrame frame(proxy.instance().host(), base);
   store.initialise(proxy, frame.exec(), 7);
-  ModelRunner runner(proxy, store, base, recompute);
+  TestRunner runner(proxy, store, base, recompute);
   Batch batch;
   auto schema = std::make_shared<std::vector<FieldInfo>>();
   schema->emplace_back();

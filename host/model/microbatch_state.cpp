@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/model/microbatch_state.hpp"
+
+#include <tenon/model.h>
+
+#include "host/model/activation_store.hpp"
+#include "host/model/sharded_parameters.hpp"
+
+#include <ATen/TensorOperators.h>
+
+#include <utility>
+
+namespace tenon {
+namespace {
+
+// Undefined if the batch lacks the field.
+at::Tensor field_of(const ModelValue& value, const Batch& batch, at::ScalarType compute_dtype) {
+  const at::Tensor* const field = batch.find(value.source);
+  if (field == nullptr) {
+    return {};
+  }
+  const bool is_compute = value.dtype == TENON_CLASS_COMPUTE && field->is_floating_point();
+  return is_compute ? field->to(compute_dtype) : *field;
+}
+
+void reset_all(std::vector<at::Tensor>& tensors) {
+  for (at::Tensor& tensor : tensors) {
+    tensor.reset();
+  }
+}
+
+}  // namespace
+
+MicrobatchState::MicrobatchState(const GraphFacts& facts, const BlockRunner& blocks)
+    : facts_(&facts), values_(facts.graph().values.size()), grads_(values_.size()) {
+  for (uint32_t b = 0; b < facts.num_blocks(); ++b) {
+    tapes_.push_back(blocks.make_tape(b));
+  }
+}
+
+void MicrobatchState::start(const Start& start, at::ScalarType compute_dtype) {
+  program_ = &start.program;
+  number_ = start.number;
+  place_ = start.place;
+  lookup_ = start.lookup;
+  num_samples_ = static_cast<int64_t>(start.batch.samples);
+  batch_ = num_samples_ > 0 ? &start.batch : nullptr;
+  const std::vector<ModelValue>& values = facts_->graph().values;
+  for (uint32_t v = 0; batch_ != nullptr && v < values.size(); ++v) {
+    if (values[v].source_kind == TENON_SOURCE_BATCH && !values[v].users.empty()) {
+      values_[v] = field_of(values[v], start.batch, compute_dtype);
+    }
+  }
+}
+
+void MicrobatchState::clear(const PassServices& services) {
+  for (const uint32_t g : std::exchange(whole_groups_, {})) {
+    services.groups->await(g);
+    services.groups->free(g);
+  }
+  for (BlockTape& tape : tapes_) {
+    tape.clear();
+  }
+  reset_all(values_);
+  reset_all(grads_);
+  aux_losses_.clear();
+  returned_ = {};
+  chunk_ = {};
+  chunk_grads_.clear();
+  moved_.clear();
+  if (services.activations != nullptr) {
+    services.activations->drop(number_);
+  }
+  program_ = nullptr;
+  batch_ = nullptr;
+  num_samples_ = 0;
+  is_last_microbatch_ = true;
+  aux_scale_ = {};
+}
+
+// Sums from the last user to the first, with the same bits as one graph over the whole model.
+// Gradients from autograd may share memory, and so are never changed in place.
+void MicrobatchState::add_grad(uint32_t v, at::Tensor grad) {
+  at::Tensor& sum = grads_[v];
+  if (values_[v].defined()) {
+    grad = grad.to(values_[v].scalar_type());
+  }
+  sum = sum.defined() ? sum + grad : std::move(grad);
+}
+
+}  // namespace tenon

@@ -1,0 +1,423 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Source: docs/decisions/0001-block-contract.md describes one autograd graph per block.
+#include "host/model/program_pass.hpp"
+
+#include "host/error/assert.hpp"
+#include "host/model/activation_store.hpp"
+#include "host/model/block_tiles.hpp"
+#include "host/model/leaf.hpp"
+#include "host/model/positions_axis.hpp"
+#include "host/model/row_source.hpp"
+#include "host/model/sharded_parameters.hpp"
+
+#include <ATen/Functions.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace tenon {
+
+ProgramPass::ProgramPass(const PassServices& services,
+                         MicrobatchState& state,
+                         LossPort* losses,
+                         const std::function<bool(uint32_t block)>* seen)
+    : services_(services),
+      state_(state),
+      graph_(state.facts_->graph()),
+      losses_(losses),
+      seen_(seen) {}
+
+bool ProgramPass::is_asked(uint32_t block) {
+  return state_.tapes_[block].has_aux ||
+         std::ranges::any_of(graph_.blocks[block].outputs, [this](uint32_t v) {
+           return state_.grads_[v].defined() && state_.needs_grad(v);
+         });
+}
+
+void ProgramPass::visit(const Instruction& instruction) {
+  switch (instruction.op) {
+    case Op::kGather:
+    case Op::kAwait:
+    case Op::kFree:
+    case Op::kReduce:
+    case Op::kUpdate:
+      return run_on_group(instruction);
+    case Op::kLookup:
+      return services_.rows->begin(state_.batch_, state_.place_, state_.lookup_);
+    case Op::kRows:
+      return read_rows(instruction);
+    case Op::kRowGradients:
+      return hand_back_rows(instruction);
+    case Op::kForward:
+      return repeats_ ? forward_again(instruction) : forward(instruction);
+    case Op::kKeep:
+      return keep(instruction);
+    case Op::kRecompute:
+      repeats_ = true;
+      span_.emplace("backward of block", graph_.blocks[instruction.block].name);
+      return;
+    case Op::kBackward:
+      return backward(instruction);
+    case Op::kAddGradients:
+      return add_gradients(instruction);
+    case Op::kPutPieces:
+      return put_pieces(instruction);
+    case Op::kSeen:
+      goes_on_ = seen_ == nullptr || !(*seen_)(instruction.block);
+      return;
+    case Op::kDrop:
+      return drop(instruction);
+    case Op::kMoveAway:
+      return move_away(instruction);
+    case Op::kBringBack:
+      return bring_back(instruction);
+    case Op::kLoss:
+    case Op::kLossBackward:
+      return run_losses(instruction);
+  }
+}
+
+void ProgramPass::run_losses(const Instruction& instruction) {
+  if (losses_ == nullptr) {
+    return;  // the caller adds the gradients of values
+  }
+  if (instruction.op == Op::kLoss) {
+    losses_->compute(state_);
+  } else {
+    losses_->backward(state_);
+  }
+}
+
+void ProgramPass::run_on_group(const Instruction& instruction) {
+  ShardedParameters* const groups = services_.groups;
+  if (groups == nullptr) {
+    return;
+  }
+  const uint32_t g = instruction.group;
+  switch (instruction.op) {
+    case Op::kGather:
+      groups->acquire(g);
+      state_.whole_groups_.push_back(g);
+      break;
+    case Op::kAwait:
+      groups->await(g);
+      if (instruction.has(kSettlesGradients)) {
+        groups->settle_gradients(g);
+      }
+      break;
+    case Op::kFree:
+      groups->free(g);
+      std::erase(state_.whole_groups_, g);
+      break;
+    case Op::kReduce:
+      groups->reduce(g, state_.is_last_microbatch_);
+      break;
+    default:
+      groups->use_gradients(g);
+      break;
+  }
+}
+
+// ---- rows of tables ----
+
+// On a rank without samples, the values stay undefined.
+void ProgramPass::read_rows(const Instruction& instruction) {
+  for (const uint32_t v : state_.program_->values(instruction)) {
+    const uint32_t ids = graph_.values[v].lookup->ids;
+    const at::Tensor rows =
+        services_.rows->rows(v, ids != kNoIndex ? state_.values_[ids] : at::Tensor());
+    if (rows.defined()) {
+      state_.values_[v] =
+          rows.to(services_.store.device(),
+                  services_.blocks.border_dtype(v).value_or(services_.compute_dtype));
+    }
+  }
+}
+
+void ProgramPass::hand_back_rows(const Instruction& instruction) {
+  for (const uint32_t v : state_.program_->values(instruction)) {
+    services_.rows->take_grad(v, std::exchange(state_.grads_[v], at::Tensor()));
+    state_.values_[v].reset();
+  }
+}
+
+// ---- forward ----
+
+// Each chunk of a block draws from a separate stream of random numbers. Other models, and blocks
+// that are skipped, do not change them.
+uint32_t ProgramPass::salt(uint32_t b) const {
+  const ModelBlock& block = graph_.blocks[b];
+  return block.number + state_.chunk_.number * block.num_siblings;
+}
+
+at::Tensor ProgramPass::chunk_of(uint32_t v) const {
+  const at::Tensor& whole = state_.values_[v];
+  return whole.defined()
+             ? whole.narrow(
+                   *axis_of_positions(graph_.values[v]), state_.chunk_.begin, state_.chunk_.length)
+             : whole;
+}
+
+void ProgramPass::forward(const Instruction& instruction) {
+  const uint32_t b = instruction.block;
+  const ModelBlock& block = graph_.blocks[b];
+  BlockTape& tape = state_.tapes_[b];
+  tape.clear();
+  const bool records = instruction.has(kRecords);
+  const bool is_chunk = instruction.has(kInChunk);
+  for (const uint32_t v : block.inputs) {
+    TENON_ASSERT(state_.values_[v].defined() || graph_.values[v].is_optional,
+                 "each value that a block reads exists");
+    tape.inputs.push_back(
+        as_leaf(is_chunk ? chunk_of(v) : state_.values_[v], records && state_.needs_grad(v)));
+  }
+  const bool is_again = instruction.has(kIsAgain);
+  if (instruction.has(kInTiles)) {
+    TiledCall call(services_.blocks, graph_, b, tape.inputs, services_.tile, salt(b));
+    std::vector<at::Tensor> outputs = call.forward(is_again);
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      state_.values_[block.outputs[i]] = std::move(outputs[i]);
+    }
+    return;
+  }
+  services_.blocks.forward(b,
+                           {.records = records,
+                            .is_recompute = is_again,
+                            .salt = salt(b),
+                            .keeps_attention = instruction.has(kKeepsAttention)},
+                           tape);
+  if (is_chunk) {
+    services_.blocks.refuse_aux_losses(b, tape, "pieces (train.loss_chunk)");
+  }
+  take_outputs(b);
+  if (is_again || is_chunk) {
+    return;
+  }
+  tape.has_aux = !tape.aux.empty();
+  for (const AuxLoss& aux : tape.aux) {
+    state_.aux_losses_.push_back(aux);
+    state_.aux_losses_.back().sum = aux.sum.detach();
+  }
+}
+
+void ProgramPass::take_outputs(uint32_t b) {
+  const std::vector<uint32_t>& outputs = graph_.blocks[b].outputs;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    state_.values_[outputs[i]] =
+        services_.blocks.at_border(outputs[i], state_.tapes_[b].outputs[i]);
+  }
+}
+
+void ProgramPass::keep(const Instruction& instruction) {
+  if (instruction.has(kInputsOnly)) {
+    BlockTape& tape = state_.tapes_[instruction.block];
+    tape.outputs.clear();
+    tape.aux.clear();
+  }
+}
+
+void ProgramPass::drop(const Instruction& instruction) {
+  for (const uint32_t v : state_.program_->values(instruction)) {
+    state_.values_[v].reset();
+    if (instruction.has(kFromTapes)) {
+      drop_from_tapes(v);
+    }
+  }
+  if (instruction.has(kTape)) {
+    state_.tapes_[instruction.block].clear();
+  }
+}
+
+void ProgramPass::drop_from_tapes(uint32_t v) {
+  for (const uint32_t user : graph_.values[v].users) {
+    std::vector<at::Tensor>& inputs = state_.tapes_[user].inputs;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      if (graph_.blocks[user].inputs[i] == v) {
+        inputs[i].reset();
+      }
+    }
+  }
+}
+
+// ---- activations that leave memory ----
+
+void ProgramPass::move_away(const Instruction& instruction) {
+  const uint32_t last = instruction.block;
+  MicrobatchState::Moved moved{.last = last, .values = {}};
+  std::vector<at::Tensor> group;
+  for (const uint32_t v : state_.program_->values(instruction)) {
+    if (state_.values_[v].defined()) {
+      moved.values.push_back(v);
+      group.push_back(std::exchange(state_.values_[v], at::Tensor()));
+      drop_from_tapes(v);
+    }
+  }
+  for (uint32_t b = state_.facts_->unit_of(last).first; b <= last; ++b) {
+    for (AttentionResult& result : state_.tapes_[b].attention.results()) {
+      result.is_away = result.is_unchanged();
+      if (result.is_away) {
+        group.push_back(std::move(result.y));
+        group.push_back(std::move(result.sums));
+      }
+    }
+  }
+  if (!group.empty()) {
+    services_.activations->push(state_.number_, std::move(group));
+    state_.moved_.push_back(std::move(moved));
+  }
+}
+
+void ProgramPass::bring_back(const Instruction& instruction) {
+  const uint32_t last = instruction.block;
+  if (state_.moved_.empty() || state_.moved_.back().last != last) {
+    return;  // the unit had nothing to move
+  }
+  const MicrobatchState::Moved moved = std::move(state_.moved_.back());
+  state_.moved_.pop_back();
+  std::vector<at::Tensor> group = services_.activations->pop(state_.number_);
+  size_t next = 0;
+  for (const uint32_t v : moved.values) {
+    state_.values_[v] = std::move(group[next++]);
+  }
+  for (uint32_t b = state_.facts_->unit_of(last).first; b <= last; ++b) {
+    for (AttentionResult& result : state_.tapes_[b].attention.results()) {
+      if (std::exchange(result.is_away, false)) {
+        result.y = std::move(group[next++]);
+        result.sums = std::move(group[next++]);
+        result.renew();
+      }
+    }
+  }
+}
+
+// ---- backward ----
+
+// An input that the tape has dropped is a value that a recompute has made again.
+std::vector<at::Tensor> ProgramPass::kept_inputs(uint32_t b) const {
+  const ModelBlock& block = graph_.blocks[b];
+  std::vector<at::Tensor> inputs = state_.tapes_[b].inputs;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (!inputs[i].defined()) {
+      inputs[i] = state_.values_[block.inputs[i]];
+    }
+  }
+  return inputs;
+}
+
+void ProgramPass::forward_again(const Instruction& instruction) {
+  const uint32_t b = instruction.block;
+  const ModelBlock& block = graph_.blocks[b];
+  BlockTape& tape = state_.tapes_[b];
+  std::vector<at::Tensor> inputs = kept_inputs(b);
+  if (instruction.has(kInTiles)) {
+    TiledCall call(services_.blocks, graph_, b, inputs, services_.tile, salt(b));
+    std::vector<at::Tensor> outputs = call.forward(/*is_recompute=*/true);
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      state_.values_[block.outputs[i]] = std::move(outputs[i]);
+    }
+    return;
+  }
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    tape.inputs[i] = as_leaf(inputs[i], state_.needs_grad(block.inputs[i]));
+  }
+  inputs.clear();
+  services_.blocks.forward(b,
+                           {.records = true,
+                            .is_recompute = true,
+                            .salt = salt(b),
+                            .keeps_attention = instruction.has(kKeepsAttention)},
+                           tape);
+  for (size_t i = 0; i < block.outputs.size(); ++i) {
+    at::Tensor& value = state_.values_[block.outputs[i]];
+    if (!value.defined()) {
+      value = services_.blocks.at_border(block.outputs[i], tape.outputs[i]);
+    }
+  }
+}
+
+void ProgramPass::backward(const Instruction& instruction) {
+  const uint32_t b = instruction.block;
+  const ModelBlock& block = graph_.blocks[b];
+  repeats_ = false;
+  if (!span_.has_value()) {
+    span_.emplace("backward of block", block.name);
+  }
+  std::vector<at::Tensor> grads;
+  grads.reserve(block.outputs.size());
+  for (const uint32_t v : block.outputs) {
+    grads.push_back(state_.grads_[v]);
+  }
+  state_.returned_.block = b;
+  if (instruction.has(kInTiles)) {
+    const std::vector<at::Tensor> inputs = kept_inputs(b);
+    TiledCall call(services_.blocks, graph_, b, inputs, services_.tile, salt(b));
+    state_.returned_.of_inputs = call.backward(grads, state_.aux_scale_);
+    return;
+  }
+  // Blocks that run in chunks have no auxiliary losses.
+  const AuxScale scale = instruction.has(kInChunk) ? AuxScale() : state_.aux_scale_;
+  state_.returned_.of_inputs =
+      services_.blocks.backward(b, salt(b), state_.tapes_[b], grads, scale);
+  if (instruction.has(kInChunk)) {
+    for (const uint32_t v : block.outputs) {
+      state_.grads_[v].reset();
+    }
+    span_.reset();
+  }
+}
+
+void ProgramPass::add_gradients(const Instruction& instruction) {
+  const uint32_t b = instruction.block;
+  if (instruction.when == When::kInLastChunk) {
+    const std::vector<uint32_t>& inputs = graph_.blocks[b].inputs;
+    for (size_t i = inputs.size(); i-- > 0;) {
+      if (state_.chunk_grads_[i].defined()) {
+        state_.add_grad(inputs[i], std::move(state_.chunk_grads_[i]));
+      }
+    }
+    state_.chunk_grads_.clear();
+    return;
+  }
+  TENON_ASSERT(state_.returned_.block == b,
+               "gradients are added behind the backward of their block");
+  for (ValueGrad& input : state_.returned_.of_inputs) {
+    state_.add_grad(input.value, std::move(input.grad));
+  }
+  state_.returned_ = {};
+  for (const uint32_t v : graph_.blocks[b].outputs) {
+    state_.grads_[v].reset();
+  }
+  span_.reset();
+}
+
+// Sums the gradients of a chunk as add_grad does, and copies them to their place.
+void ProgramPass::put_pieces(const Instruction& instruction) {
+  const std::vector<uint32_t>& inputs = graph_.blocks[instruction.block].inputs;
+  state_.chunk_grads_.resize(inputs.size());
+  std::vector<ValueGrad> pieces;
+  for (ValueGrad& input : std::exchange(state_.returned_, {}).of_inputs) {
+    at::Tensor grad = input.grad.to(state_.values_[input.value].scalar_type());
+    const auto earlier = std::ranges::find(pieces, input.value, &ValueGrad::value);
+    if (earlier != pieces.end()) {
+      earlier->grad = earlier->grad + grad;
+    } else {
+      pieces.push_back({input.value, std::move(grad)});
+    }
+  }
+  for (const ValueGrad& piece : pieces) {
+    const at::Tensor& value = state_.values_[piece.value];
+    const auto i = static_cast<size_t>(std::ranges::find(inputs, piece.value) - inputs.begin());
+    at::Tensor& whole = state_.chunk_grads_[i];
+    if (!whole.defined()) {
+      whole = at::zeros_like(value);
+    }
+    whole
+        .narrow(*axis_of_positions(graph_.values[piece.value]),
+                state_.chunk_.begin,
+                state_.chunk_.length)
+        .copy_(piece.grad);
+  }
+}
+
+}  // namespace tenon

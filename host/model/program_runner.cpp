@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/model/program_runner.hpp"
+
+#include <tenon/model.h>
+
+#include "host/error/assert.hpp"
+#include "host/error/error.hpp"
+#include "host/model/positions_axis.hpp"
+#include "host/model/sharded_parameters.hpp"
+#include "host/tensor/trace_span.hpp"
+
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+namespace tenon {
+
+ProgramRunner::ProgramRunner(ModelList models,
+                             ParameterStore& store,
+                             const ExecBase& base,
+                             RunnerOptions options,
+                             ShardedParameters* groups,
+                             RowSource* rows,
+                             std::unique_ptr<ActivationStore> activations)
+    : models_(std::move(models)),
+      store_(store),
+      graph_(store.graph()),
+      options_(std::move(options)),
+      groups_(groups),
+      activations_(std::move(activations)),
+      facts_(facts_of(store)),
+      blocks_(models_, store, base, facts_.values_with_gradient()),
+      services_{.store = store,
+                .blocks = blocks_,
+                .groups = groups,
+                .rows = rows,
+                .activations = activations_.get(),
+                .tile = options_.tile,
+                .compute_dtype = base.compute_dtype} {
+  for (uint32_t b = 0; b < facts_.num_blocks(); ++b) {
+    TENON_ASSERT(rows != nullptr || facts_.rows_first_read_by(b).empty(),
+                 "a model with lookups is run with tables");
+  }
+}
+
+ProgramRunner::~ProgramRunner() = default;
+
+const Program& ProgramRunner::program(PassKind kind, Losses losses) {
+  std::optional<Program>& program =
+      programs_.at(static_cast<size_t>(kind)).at(static_cast<size_t>(losses));
+  if (!program.has_value()) {
+    const ProgramOptions options = {
+        .recomputed = options_.recomputed,
+        .keeps_attention = options_.keeps_attention,
+        .tiles = options_.tile > 0,
+        .chunks = losses == Losses::kInChunks,
+        .moves_activations = activations_ != nullptr,
+        .kept = options_.kept,
+        .reshard_after_forward =
+            groups_ != nullptr ? groups_->reshard_after_forward() : std::nullopt,
+        .has_many_ranks = groups_ != nullptr && groups_->has_many_ranks()};
+    program.emplace(compile_program(kind, facts_, group_facts(store_, graph_), options));
+  }
+  return *program;
+}
+
+// ---- microbatches ----
+
+void ProgramRunner::start(MicrobatchState& state,
+                          const Program& program,
+                          const Batch& batch,
+                          const CallPlace& place,
+                          RowSource::Lookup lookup) {
+  state.clear(services_);
+  state.start({.program = program,
+               .number = ++num_started_,
+               .batch = batch,
+               .place = place,
+               .lookup = lookup},
+              services_.compute_dtype);
+}
+
+// Sets the calls of blocks to the microbatch.
+void ProgramRunner::enter(const MicrobatchState& state) {
+  if (state.num_samples_ > 0 && entered_ != state.number_) {
+    blocks_.begin(state.place_, state.num_samples_);
+    entered_ = state.number_;
+  }
+}
+
+void ProgramRunner::run(MicrobatchState& state,
+                        Section section,
+                        LossPort* losses,
+                        const std::function<bool(uint32_t block)>* seen) {
+  enter(state);
+  const PassConditions conditions = {.has_samples = state.num_samples_ > 0,
+                                     .is_last_microbatch = state.is_last_microbatch_,
+                                     .is_first_chunk = state.chunk_.number <= 1,
+                                     .is_last_chunk = state.chunk_.is_last};
+  ProgramPass pass(services_, state, losses, seen);
+  interpret(*state.program_, section, conditions, pass);
+}
+
+void ProgramRunner::forward(MicrobatchState& state,
+                            const Batch& batch,
+                            const CallPlace& place,
+                            Losses losses) {
+  start(state,
+        program(place.is_train ? PassKind::kTrain : PassKind::kEvaluate, losses),
+        batch,
+        place,
+        place.is_train ? RowSource::Lookup::kTrain : RowSource::Lookup::kEvaluate);
+  run(state, Section::kForward, nullptr);
+  state.batch_ = nullptr;
+  if (place.is_train && batch.samples > 0 && options_.keeps_attention) {
+    check_kept_attention(state);
+  }
+}
+
+// Returns the size of T.
+int64_t ProgramRunner::num_positions(const MicrobatchState& state) const {
+  const std::vector<uint32_t>& inputs = graph_.blocks.back().inputs;
+  const auto given =
+      std::ranges::find_if(inputs, [&state](uint32_t v) { return state.values_[v].defined(); });
+  TENON_ASSERT(given != inputs.end(), "the last block has an input that is always given");
+  return state.values_[*given].size(*axis_of_positions(graph_.values[*given]));
+}
+
+void ProgramRunner::run_losses(MicrobatchState& state, LossPort& losses) {
+  if (!state.program_->has_chunks() || state.num_samples_ == 0) {
+    run(state, Section::kLosses, &losses);
+    return;
+  }
+  const int64_t positions = num_positions(state);
+  for (int64_t begin = 0; begin < positions; begin += options_.loss_chunk) {
+    const TraceSpan span("tile of the loss");
+    const int64_t length = std::min(options_.loss_chunk, positions - begin);
+    state.chunk_ = {.number = state.chunk_.number + 1,
+                    .begin = begin,
+                    .length = length,
+                    .is_last = begin + length == positions};
+    run(state, Section::kLosses, &losses);
+  }
+  state.chunk_ = {};
+}
+
+void ProgramRunner::backward(MicrobatchState& state,
+                             LossPort* losses,
+                             const AuxScale& aux_scale,
+                             bool ends_step) {
+  const at::AutoGradMode no_grad(false);
+  state.aux_scale_ = aux_scale;
+  state.is_last_microbatch_ = ends_step;
+  run(state, Section::kBackward, losses);
+  run(state, Section::kEnd, nullptr);
+  clear(state);
+}
+
+void ProgramRunner::replay(MicrobatchState& state,
+                           const Batch& batch,
+                           const CallPlace& place,
+                           const std::function<bool(uint32_t block)>& seen,
+                           RowSource::Lookup lookup) {
+  start(state, program(PassKind::kReplay, Losses::kWhole), batch, place, lookup);
+  run(state, Section::kForward, nullptr, &seen);
+  run(state, Section::kEnd, nullptr);
+  clear(state);
+}
+
+// A setting without effect is refused, as soon as it shows.
+void ProgramRunner::check_kept_attention(const MicrobatchState& state) const {
+  bool has_recomputed = false;
+  for (const Instruction& instruction : state.program_->section(Section::kForward)) {
+    const uint32_t b = instruction.block;
+    if (instruction.op != Op::kKeep || !instruction.has(kInputsOnly) || facts_.is_tail(b) ||
+        !options_.recomputed[b]) {
+      continue;
+    }
+    if (state.tapes_[b].attention.has_kept()) {
+      return;
+    }
+    has_recomputed = true;
+  }
+  if (has_recomputed) {
+    throw Error("model.no_attention",
+                "/train/recompute: \"selective\" keeps results of the host's attention kernel, and "
+                "no recomputed block uses it; set \"blocks\"");
+  }
+}
+
+// ---- sums over a step ----
+
+void ProgramRunner::count_loads(MicrobatchState& state,
+                                const Batch& batch,
+                                const CallPlace& place) {
+  const at::AutoGradMode no_grad(false);
+  const auto add_block = [this, &state](uint32_t b) {
+    add_loads(sums(), state.tapes_[b].aux);
+    return b >= sums().last_balanced_block();
+  };
+  replay(state, batch, place, add_block, RowSource::Lookup::kPreview);
+}
+
+}  // namespace tenon

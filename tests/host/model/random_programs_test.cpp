@@ -1,0 +1,476 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Programs of models at random, with every setting that shapes a program: against one autograd
+// graph over the same functions, and microbatches in flight at the same time against one after the
+// other.
+#include "host/model/activation_store.hpp"
+#include "host/model/joined_graph.hpp"
+#include "host/model/program_runner.hpp"
+#include "host/model/sharded_parameters.hpp"
+#include "host/plugin/model_proxy.hpp"
+
+#include <ATen/Functions.h>
+#include <ATen/TensorOperators.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/host/model/random_model.hpp"
+#include "tests/support/catch.hpp"
+#include "tests/support/made_instance.hpp"
+#include "tests/support/thread_ranks.hpp"
+
+namespace tenon {
+namespace {
+
+constexpr double kAuxScale = 0.5;
+constexpr uint32_t kMicrobatches = 2;
+
+// What a run of a random model does, and on how many ranks.
+struct RunCase {
+  uint64_t seed = 0;
+  RunnerOptions options = {};
+  bool moves = false;
+  std::vector<uint32_t> read = {};  // by the loss
+  int64_t replicate = 1;
+  int64_t shard = 1;
+  int stage = 3;
+  std::optional<bool> reshard = {};
+  bool has_rows = false;
+  uint32_t unsharded = 9;  // parameters p with p % 5 equal to it are kept whole
+
+  uint32_t size() const { return static_cast<uint32_t>(replicate * shard); }
+  ProgramRunner::Losses losses() const {
+    return options.loss_chunk > 0 ? ProgramRunner::Losses::kInChunks
+                                  : ProgramRunner::Losses::kWhole;
+  }
+};
+
+void draw_losses(RunCase& made, const ModelGraph& graph, Draw& draw) {
+  const std::vector<uint32_t> tails = tail_outputs(graph);
+  if (!tails.empty() && draw.chance(40)) {
+    made.options.loss_chunk = draw.number(1, 6);
+    made.read = tails;
+  } else {
+    made.read = {graph.blocks.back().outputs.front()};
+    for (uint32_t v = 0; v < graph.values.size(); ++v) {
+      if (graph.values[v].maker != kNoIndex && draw.chance(20)) {
+        made.read.push_back(v);
+      }
+    }
+  }
+  std::ranges::sort(made.read);
+  const auto repeated = std::ranges::unique(made.read);
+  made.read.erase(repeated.begin(), repeated.end());
+  if (draw.chance(80)) {
+    made.options.kept = made.read;
+  }
+}
+
+RunCase case_of(uint64_t seed) {
+  RandomModel model(seed);
+  ModelProxy proxy(made_instance("model", TENON_MODEL_ID, model.test.table(), &model.test));
+  const ModelGraph graph = describe_model(proxy);
+  Draw& draw = model.random().draw();
+  RunCase made;
+  made.seed = seed;
+  if (draw.chance(60)) {
+    const uint32_t percent = draw.one_of(std::vector<uint32_t>{60, 100});
+    for (size_t b = 0; b < graph.blocks.size(); ++b) {
+      made.options.recomputed.push_back(draw.chance(percent));
+    }
+  }
+  made.options.tile = draw.chance(40) ? draw.number(1, 6) : 0;
+  draw_losses(made, graph, draw);
+  made.has_rows = std::ranges::any_of(
+      graph.values, [](const ModelValue& value) { return value.lookup.has_value(); });
+  made.moves = draw.chance(40);
+  made.shard = draw.one_of(std::vector<uint32_t>{1, 1, 2, 4});
+  made.replicate = made.shard == 4 ? 1 : draw.number(1, 2);
+  made.stage = static_cast<int>(draw.number(1, 3));
+  if (draw.chance(40)) {
+    made.reshard = draw.chance(50);
+  }
+  made.unsharded = draw.number(0, 9);
+  return made;
+}
+
+// The rows of a value in a microbatch of a rank.
+at::Tensor rows_of(uint32_t v, uint32_t rank, uint32_t microbatch) {
+  std::mt19937_64 generator(1000 * rank + 100 * v + microbatch);
+  return numbers({kSamples, kWidth}, generator);
+}
+
+class RowsAtRandom final : public RowSource {
+ public:
+  explicit RowsAtRandom(uint32_t rank) : rank_(rank) {}
+  void begin(const Batch* batch, const CallPlace& place, Lookup) override {
+    has_samples_ = batch != nullptr;
+    microbatch_ = place.microbatch;
+  }
+  at::Tensor rows(uint32_t v, const at::Tensor&) override {
+    return has_samples_ ? rows_of(v, rank_, microbatch_) : at::Tensor();
+  }
+  void take_grad(uint32_t v, const at::Tensor& grad) override { grads[{microbatch_, v}] = grad; }
+  std::map<std::pair<uint32_t, uint32_t>, at::Tensor> grads;  // by microbatch and value
+
+ private:
+  const uint32_t rank_;
+  bool has_samples_ = false;
+  uint32_t microbatch_ = 0;
+};
+
+double factor_of(uint32_t v) {
+  return 0.5 + 0.25 * static_cast<double>(v % 7);
+}
+
+// The sum of each value that the case reads, times its factor.
+class SumOfValues final : public LossPort {
+ public:
+  explicit SumOfValues(const std::vector<uint32_t>& read) : read_(read) {}
+  void compute(MicrobatchState& state) override {
+    for (const uint32_t v : read_) {
+      sum += state.value(v).sum().item<double>() * factor_of(v);
+    }
+  }
+  void backward(MicrobatchState& state) override {
+    for (size_t i = read_.size(); i-- > 0;) {
+      const uint32_t v = read_[i];
+      if (state.needs_grad(v)) {
+        state.add_grad(v, at::full_like(state.value(v), factor_of(v)));
+      }
+    }
+  }
+  double sum = 0;
+
+ private:
+  const std::vector<uint32_t>& read_;
+};
+
+// One rank of a case.
+class CaseRank {
+ public:
+  CaseRank(const RunCase& of, RankGroups& ranks)
+      : of_(of),
+        rank_(ranks.role().rank()),
+        model_(of.seed),
+        proxy_(made_instance("model", TENON_MODEL_ID, model_.test.table(), &model_.test)),
+        graph_(graph_of(proxy_, of)),
+        store(graph_, layout(ranks.role())),
+        sharded(store, ranks, options(of)),
+        rows(rank_),
+        runner(proxy_,
+               store,
+               exec_base(),
+               of.options,
+               &sharded,
+               of.has_rows ? &rows : nullptr,
+               of.moves ? host_activations() : nullptr) {
+    initialise(store);
+    sharded.synchronise();
+  }
+
+  void initialise(ParameterStore& parameters) {
+    const ExecFrame frame(proxy_.instance().host(), exec_base());
+    parameters.initialise(proxy_, frame.exec(), 7);
+  }
+
+  // The last rank of several has no samples in the second microbatch.
+  Batch batch_of(uint32_t rank, uint32_t microbatch) const {
+    const bool is_idle = of_.size() > 1 && rank + 1 == of_.size() && microbatch == 1;
+    return model_.batch(10 * rank + microbatch, is_idle ? 0 : kSamples);
+  }
+  // Adds to `expected` the gradients of one graph over a microbatch of rank `rank`; `row_grads` is
+  // by value. Returns the values.
+  Tensors whole_graph(const Batch& batch,
+                      uint32_t rank,
+                      uint32_t microbatch,
+                      ParameterStore& expected,
+                      std::map<uint32_t, at::Tensor>& row_grads) {
+    Tensors parameters;
+    std::vector<uint32_t> of_store;
+    for (uint32_t p = 0; p < graph_.parameters.size(); ++p) {
+      const uint32_t same = graph_.parameters[p].same_as;
+      parameters.push_back(same != kNoIndex
+                               ? parameters[same]
+                               : expected.leaf(p).detach().clone().requires_grad_(true));
+      of_store.push_back(same == kNoIndex && expected.is_trainable(p) ? p : kNoIndex);
+    }
+    Tensors values(graph_.values.size());
+    Tensors wanted;
+    std::vector<uint32_t> row_values;
+    for (uint32_t v = 0; v < values.size(); ++v) {
+      if (graph_.values[v].source_kind == TENON_SOURCE_BATCH) {
+        values[v] = *batch.find(graph_.values[v].source);
+      } else if (graph_.values[v].lookup.has_value()) {
+        values[v] = rows_of(v, rank, microbatch).requires_grad_(true);
+        row_values.push_back(v);
+        wanted.push_back(values[v]);
+      }
+    }
+    const at::Tensor total = total_of(values, parameters, microbatch);
+    for (uint32_t p = 0; p < parameters.size(); ++p) {
+      if (of_store[p] != kNoIndex) {
+        wanted.push_back(parameters[p]);
+      }
+    }
+    if (!total.requires_grad() || wanted.empty()) {
+      return values;
+    }
+    const Tensors grads = torch::autograd::grad({total}, wanted, {}, std::nullopt, false, true);
+    size_t next = 0;
+    for (const uint32_t v : row_values) {
+      row_grads[v] = grads[next++];
+    }
+    for (uint32_t p = 0; p < parameters.size(); ++p) {
+      if (of_store[p] != kNoIndex && grads[next].defined()) {
+        expected.add_grad(p, grads[next]);
+      }
+      next += of_store[p] != kNoIndex ? 1 : 0;
+    }
+    return values;
+  }
+
+  ParameterLayout layout(const RankRole& role) const {
+    ParameterLayout layout = whole_layout();
+    layout.sharing = sharing_of({.stage = of_.stage, .reshard_after_forward = of_.reshard}, role);
+    layout.unsharded = unsharded_of(role);
+    return layout;
+  }
+  ParameterLayout whole_layout() const {
+    ParameterLayout layout;
+    layout.dtype = at::kDouble;
+    layout.partition_of = [](uint32_t) { return 0U; };
+    layout.is_unsharded = [this](uint32_t p) { return p % 5 == of_.unsharded; };
+    return layout;
+  }
+  static ExecBase exec_base() {
+    ExecBase base;
+    base.seed = 3;
+    base.compute_dtype = at::kDouble;
+    return base;
+  }
+
+ private:
+  static ShardingOptions options(const RunCase& of) {
+    ShardingOptions options;
+    options.reshard_after_forward = of.reshard;
+    options.bucket_bytes = 64;
+    return options;
+  }
+  static ModelGraph graph_of(ModelProxy& proxy, const RunCase& of) {
+    ModelGraph graph = describe_model(proxy);
+    for (uint32_t v = 0; v < graph.values.size(); ++v) {
+      graph.values[v].is_read = std::ranges::find(of.read, v) != of.read.end();
+    }
+    return graph;
+  }
+
+  // Sets the values that blocks make. A state buffer has counted the forwards before this one.
+  at::Tensor total_of(Tensors& values, const Tensors& parameters, uint32_t microbatch) {
+    at::Tensor total = at::zeros({}, at::kDouble);
+    for (uint32_t b = 0; b < graph_.blocks.size(); ++b) {
+      const ModelBlock& block = graph_.blocks[b];
+      Tensors inputs;
+      Tensors own;
+      for (const uint32_t v : block.inputs) {
+        inputs.push_back(values[v]);
+      }
+      for (const uint32_t p : block.parameters) {
+        own.push_back(parameters[p]);
+      }
+      const Tensors outputs = model_.outputs_of(b, inputs, own, model_.state_at(b, microbatch));
+      for (size_t i = 0; i < outputs.size(); ++i) {
+        values[block.outputs[i]] = outputs[i];
+      }
+      if (const auto aux = model_.aux_of(b, outputs)) {
+        total = total + kAuxScale * *aux;
+      }
+    }
+    for (const uint32_t v : of_.read) {
+      total = total + values[v].sum() * factor_of(v);
+    }
+    return total;
+  }
+
+  const RunCase& of_;
+  const uint32_t rank_;
+  RandomModel model_;
+  ModelProxy proxy_;
+  ModelGraph graph_;
+
+ public:
+  ParameterStore store;
+  ShardedParameters sharded;
+  RowsAtRandom rows;
+  ProgramRunner runner;
+};
+
+bool are_near(const at::Tensor& a, const at::Tensor& b) {
+  if (!a.defined() || !b.defined()) {
+    const at::Tensor& other = a.defined() ? a : b;
+    return !other.defined() || other.abs().max().item<double>() == 0;
+  }
+  return a.sizes() == b.sizes() && at::allclose(a, b, 1e-10, 1e-12);
+}
+
+// The slice of a whole group that a rank keeps.
+at::Tensor slice_of(const FlatGroup& group, const at::Tensor& whole) {
+  at::Tensor padded = at::zeros({group.numel()}, whole.options());
+  padded.narrow(0, 0, whole.numel()).copy_(whole);
+  return padded.narrow(0, group.sharing().slice * group.slice_numel(), group.slice_numel());
+}
+
+// What one rank found wrong; "" is nothing. Assertions are for the thread of the test.
+std::string compare_with_whole_graph(const RunCase& of, RankGroups& ranks) {
+  CaseRank rank(of, ranks);
+  const uint32_t r = ranks.role().rank();
+  RankGroups alone;
+  ParameterStore expected(rank.store.graph(), rank.whole_layout());
+  ShardedParameters collected(expected, alone, {});
+  CaseRank model(of, alone);
+  model.initialise(expected);
+  std::string wrong;
+  MicrobatchState state = rank.runner.new_state();
+  for (uint32_t m = 0; m < kMicrobatches; ++m) {
+    for (uint32_t other = 0; other < of.size(); ++other) {
+      const Batch batch = model.batch_of(other, m);
+      std::map<uint32_t, at::Tensor> row_grads;
+      Tensors values;
+      if (batch.samples > 0) {
+        values = model.whole_graph(batch, other, m, expected, row_grads);
+      }
+      if (other != r) {
+        continue;
+      }
+      SumOfValues losses(of.read);
+      rank.runner.forward(state, batch, {1, m, true}, of.losses());
+      for (uint32_t v = 0; v < values.size(); ++v) {
+        if (state.value(v).defined() && !are_near(state.value(v), values[v].detach())) {
+          wrong += " value " + std::to_string(v);
+        }
+      }
+      rank.runner.run_losses(state, losses);
+      rank.runner.backward(state, &losses, {kAuxScale, {}}, m + 1 == kMicrobatches);
+      for (const auto& [v, grad] : row_grads) {
+        if (!are_near(rank.rows.grads[{m, v}], grad)) {
+          wrong += " gradient of rows " + std::to_string(v);
+        }
+      }
+    }
+  }
+  rank.sharded.finish_gradients();
+  collected.finish_gradients();
+  for (size_t g = 0; g < rank.store.groups().size(); ++g) {
+    FlatGroup& group = rank.store.groups()[g];
+    if (group.is_trainable() &&
+        !are_near(group.grad(), slice_of(group, expected.groups()[g].grad()))) {
+      wrong += " gradients of " + group.name();
+    }
+    if (group.has_whole() != group.sharing().keeps_parameters) {
+      wrong += " " + group.name() + " stays whole";
+    }
+  }
+  return wrong;
+}
+
+// Runs both microbatches, in turn or at the same time. Returns what is left in the store and the
+// values after each forward. `order`: 'F' starts the next microbatch, and runs its losses; 'B' runs
+// the backward of the oldest.
+Tensors run_in_order(const RunCase& of, RankGroups& ranks, const std::string& order) {
+  CaseRank rank(of, ranks);
+  const uint32_t r = ranks.role().rank();
+  std::vector<MicrobatchState> states;
+  std::vector<Batch> batches;
+  std::vector<SumOfValues> losses(kMicrobatches, SumOfValues(of.read));
+  for (uint32_t m = 0; m < kMicrobatches; ++m) {
+    states.push_back(rank.runner.new_state());
+    batches.push_back(rank.batch_of(r, m));
+  }
+  Tensors seen;
+  uint32_t next = 0;
+  uint32_t oldest = 0;
+  for (const char step : order) {
+    if (step == 'F') {
+      rank.runner.forward(states[next], batches[next], {1, next, true}, of.losses());
+      for (uint32_t v = 0; v < rank.store.graph().values.size(); ++v) {
+        seen.push_back(states[next].value(v).defined() ? states[next].value(v).clone()
+                                                       : at::Tensor());
+      }
+      rank.runner.run_losses(states[next], losses[next]);
+      ++next;
+    } else {
+      const bool ends_step = oldest + 1 == kMicrobatches;
+      rank.runner.backward(states[oldest], &losses[oldest], {kAuxScale, {}}, ends_step);
+      ++oldest;
+    }
+  }
+  rank.sharded.finish_gradients();
+  for (FlatGroup& group : rank.store.groups()) {
+    seen.push_back(group.is_trainable() ? group.grad().clone() : at::Tensor());
+    seen.push_back(at::scalar_tensor(group.has_whole() ? 1.0 : 0.0));
+  }
+  for (uint32_t i = 0; i < rank.store.graph().buffers.size(); ++i) {
+    seen.push_back(rank.store.buffer(i).clone());
+  }
+  for (const auto& [of_rows, grad] : rank.rows.grads) {
+    seen.push_back(grad);
+  }
+  return seen;
+}
+
+bool are_equal(const at::Tensor& a, const at::Tensor& b) {
+  return a.defined() == b.defined() && (!a.defined() || at::equal(a, b));
+}
+
+}  // namespace
+
+TEST_CASE("microbatches in flight at the same time give the bits of one after the other",
+          "[model][ranks]") {
+  for (uint64_t seed = 0; seed < 200; ++seed) {
+    const RunCase of = case_of(seed);
+    if (of.has_rows) {  // tables know one microbatch at a time
+      continue;
+    }
+    std::vector<Tensors> in_turn(of.size());
+    std::vector<Tensors> together(of.size());
+    const MeshDegrees degrees = {.replicate = of.replicate, .shard = of.shard};
+    run_ranks(degrees, of.size(), [&](RankGroups& ranks) {
+      in_turn[ranks.role().rank()] = run_in_order(of, ranks, "FBFB");
+    });
+    run_ranks(degrees, of.size(), [&](RankGroups& ranks) {
+      together[ranks.role().rank()] = run_in_order(of, ranks, "FFBB");
+    });
+    for (uint32_t r = 0; r < of.size(); ++r) {
+      INFO("seed " << seed << ", rank " << r);
+      REQUIRE(in_turn[r].size() == together[r].size());
+      for (size_t i = 0; i < in_turn[r].size(); ++i) {
+        INFO("tensor " << i);
+        // Chunks add gradients of the last block's parameters with the losses: in another order.
+        CHECK((of.options.loss_chunk > 0 ? are_near(in_turn[r][i], together[r][i])
+                                         : are_equal(in_turn[r][i], together[r][i])));
+      }
+    }
+  }
+}
+
+TEST_CASE("programs of random models give the gradients of one graph", "[model][ranks]") {
+  for (uint64_t seed = 0; seed < 300; ++seed) {
+    const RunCase of = case_of(seed);
+    std::vector<std::string> wrong(of.size());
+    run_ranks({.replicate = of.replicate, .shard = of.shard}, of.size(), [&](RankGroups& ranks) {
+      wrong[ranks.role().rank()] = compare_with_whole_graph(of, ranks);
+    });
+    for (uint32_t r = 0; r < of.size(); ++r) {
+      INFO("seed " << seed << ", rank " << r);
+      CHECK(wrong[r] == "");
+    }
+  }
+}
+
+}  // namespace tenon
