@@ -37,18 +37,29 @@ class TrialText final : public TextFields, public RowSource {
     return std::vector<at::Tensor>(fields_.size(), at::arange(length, at::kLong).unsqueeze(0));
   }
 
-  void begin(const Batch* batch, const CallPlace& /*place*/, Lookup /*lookup*/) override {
-    positions_ = batch->fields.back().select(0, 0).to(at::kCPU);
+  std::unique_ptr<RowPass> begin(const Batch* batch,
+                                 const CallPlace& /*place*/,
+                                 Lookup /*lookup*/) override {
+    return std::make_unique<Pass>(trial_, batch->fields.back().select(0, 0).to(at::kCPU));
   }
-  at::Tensor rows(uint32_t v, const at::Tensor& /*ids*/) override {
-    return trial_.value(v).select(0, 0).index_select(0, positions_).unsqueeze(0);
-  }
-  void take_grad(uint32_t /*v*/, const at::Tensor& /*grad*/) override {}
 
  private:
+  class Pass final : public RowPass {
+   public:
+    Pass(const ModelTrial& trial, at::Tensor positions)
+        : trial_(trial), positions_(std::move(positions)) {}
+    at::Tensor rows(uint32_t v, const at::Tensor& /*ids*/) override {
+      return trial_.value(v).select(0, 0).index_select(0, positions_).unsqueeze(0);
+    }
+    void take_grad(uint32_t /*v*/, const at::Tensor& /*grad*/) override {}
+
+   private:
+    const ModelTrial& trial_;
+    const at::Tensor positions_;  // new ones, [n]
+  };
+
   const ModelTrial& trial_;
   std::vector<FieldInfo> fields_;
-  at::Tensor positions_;  // new ones, [n]
 };
 
 }  // namespace tenon

@@ -84,14 +84,6 @@ struct TableSet::Entry {
   RowUpdate update;
 };
 
-struct TableSet::Lookups {
-  bool is_open = false;  // its ids are known
-  LookupIds ids;
-  std::vector<uint32_t> positions;  // by entry
-  std::vector<int32_t> chosen;      // for TENON_POOL_MAX
-  at::Tensor grad;
-};
-
 TableSet::TableSet(std::vector<TableUse> tables,
                    std::vector<LookupUse> lookups,
                    const ExecBase& base,
@@ -113,7 +105,6 @@ TableSet::TableSet(std::vector<TableUse> tables,
     }
   }
   for (size_t l = 0; l < uses_.size(); ++l) {
-    lookups_.push_back(std::make_unique<Lookups>());
     entries_[uses_[l].table]->lookups.push_back(l);
   }
 }
@@ -138,66 +129,63 @@ Table& TableSet::table(size_t i) {
   return entries_[i]->table;
 }
 
-void TableSet::begin(const Batch* batch, const CallPlace& place, Lookup how) {
+std::unique_ptr<TableSet::Pass> TableSet::begin(const Batch* batch,
+                                                const CallPlace& place,
+                                                Lookup how) {
   if (exchange_.has_value() && exchange_->is_asking()) {
     answer_and_take();  // other ranks may need rows that this rank has not read
   }
-  how_ = how;
-  has_samples_ = batch != nullptr;
-  num_grads_due_ = 0;
+  std::unique_ptr<Pass> pass(new Pass(*this, how, batch != nullptr));
   for (const auto& entry : entries_) {
     entry->frame.move_to(place);
     entry->other.clear();
     entry->owned_other.clear();
   }
-  for (const auto& lookup : lookups_) {
-    lookup->is_open = false;
-    lookup->grad.reset();
-  }
-  for (size_t l = 0; has_samples_ && l < uses_.size(); ++l) {
+  for (size_t l = 0; pass->has_samples_ && l < uses_.size(); ++l) {
     if (!uses_[l].column.empty()) {
-      lookups_[l]->ids = lookup_ids(uses_[l], {}, batch);
-      lookups_[l]->is_open = true;
-      ++num_grads_due_;
+      pass->values_[l].ids = lookup_ids(uses_[l], {}, batch);
+      pass->values_[l].is_open = true;
+      ++pass->num_grads_due_;
     }
   }
   for_each_table([&](size_t, Entry& entry) {
     for (const size_t l : entry.lookups) {
-      if (lookups_[l]->is_open) {
-        rows_of(entry).add(lookups_[l]->ids, lookups_[l]->positions);
+      if (Pass::Value& value = pass->values_[l]; value.is_open) {
+        rows_of(entry, how).add(value.ids, value.positions);
       }
     }
     if (!exchange_.has_value()) {
-      find_rows(entry, rows_of(entry));
+      find_rows(entry, how, rows_of(entry, how));
     }
   });
   if (exchange_.has_value()) {
-    ask_owners();
+    ask_owners(how);
   }
+  return pass;
 }
 
-StepRows& TableSet::rows_of(Entry& entry) const {
-  if (how_ == Lookup::kPreview) {
+StepRows& TableSet::rows_of(Entry& entry, Lookup how) {
+  if (how == Lookup::kPreview) {
     return entry.preview;
   }
-  return how_ == Lookup::kTrain ? entry.step : entry.other;
+  return how == Lookup::kTrain ? entry.step : entry.other;
 }
 
-StepRows& TableSet::owned_of(Entry& entry) const {
-  if (how_ == Lookup::kPreview) {
+StepRows& TableSet::owned_of(Entry& entry, Lookup how) {
+  if (how == Lookup::kPreview) {
     return entry.owned_preview;
   }
-  return how_ == Lookup::kTrain ? entry.owned : entry.owned_other;
+  return how == Lookup::kTrain ? entry.owned : entry.owned_other;
 }
 
-void TableSet::find_rows(Entry& entry, StepRows& found) const {
+void TableSet::find_rows(Entry& entry, Lookup how, StepRows& found) const {
   const size_t dim = entry.table.spec().dim;
   const size_t n = found.pending.size();
   found.values.resize(found.rows.size() * dim);
   if (n == 0) {
     return;
   }
-  if (how_ == Lookup::kPreview) {
+  if (how == Lookup::kPreview) {
     found.preview(entry.table);
     return;
   }
@@ -205,7 +193,7 @@ void TableSet::find_rows(Entry& entry, StepRows& found) const {
                            std::span<const int64_t> counts,
                            std::span<int64_t> rows,
                            float* values) {
-    if (how_ == Lookup::kTrain) {
+    if (how == Lookup::kTrain) {
       entry.table.find_or_insert(ids, counts, rows);
     } else {
       entry.table.find(ids, rows);
@@ -242,12 +230,13 @@ void TableSet::find_rows(Entry& entry, StepRows& found) const {
 }
 
 // Starts requesting the pending ids from their owners.
-void TableSet::ask_owners() {
+void TableSet::ask_owners(Lookup how) {
+  asked_how_ = how;
   const uint32_t num_ranks = exchange_->size();
   std::vector<std::vector<SeenIds>> ids(entries_.size(), std::vector<SeenIds>(num_ranks));
   for (size_t t = 0; t < entries_.size(); ++t) {
     Entry& entry = *entries_[t];
-    StepRows& own = rows_of(entry);
+    StepRows& own = rows_of(entry, how);
     for (std::vector<uint32_t>& positions : entry.wanted) {
       positions.clear();
     }
@@ -270,9 +259,9 @@ void TableSet::answer_and_take() {
   const std::vector<std::vector<RowExchange::Asked>> asked = exchange_->asked();
   for_each_table([&](size_t t, Entry& entry) {
     for (uint32_t r = 0; r < num_ranks; ++r) {
-      owned_of(entry).add(asked[t][r], entry.asked[r]);
+      owned_of(entry, asked_how_).add(asked[t][r], entry.asked[r]);
     }
-    find_rows(entry, owned_of(entry));
+    find_rows(entry, asked_how_, owned_of(entry, asked_how_));
   });
   std::vector<int64_t> answered(num_ranks, 0);
   std::vector<int64_t> expected(num_ranks, 0);
@@ -285,12 +274,12 @@ void TableSet::answer_and_take() {
   }
   const auto fill = [&](uint32_t rank, float* out) {
     for (const auto& entry : entries_) {
-      const StepRows& owned = owned_of(*entry);
+      const StepRows& owned = owned_of(*entry, asked_how_);
       const size_t dim = entry->table.spec().dim;
       for (const uint32_t position : entry->asked[rank]) {
         *out++ = static_cast<float>(owned.has_row[position]);
         out = std::copy_n(owned.values.data() + position * dim, dim, out);
-        if (how_ == Lookup::kTrain && owned.has_row[position] != 0) {
+        if (asked_how_ == Lookup::kTrain && owned.has_row[position] != 0) {
           entry->due[rank].push_back(position);
         }
       }
@@ -299,7 +288,7 @@ void TableSet::answer_and_take() {
   exchange_->send(answered, expected, fill, "rows of tables");
   std::vector<const float*> answers = exchange_->receive();
   for (const auto& entry : entries_) {
-    StepRows& own = rows_of(*entry);
+    StepRows& own = rows_of(*entry, asked_how_);
     const size_t dim = entry->table.spec().dim;
     own.values.resize(own.rows.size() * dim);
     for (uint32_t r = 0; r < num_ranks; ++r) {
@@ -307,7 +296,7 @@ void TableSet::answer_and_take() {
         own.has_row[position] = *answers[r]++ != 0 ? 1 : 0;
         std::copy_n(answers[r], dim, own.values.data() + position * dim);
         answers[r] += dim;
-        if (how_ == Lookup::kTrain && own.has_row[position] != 0) {
+        if (asked_how_ == Lookup::kTrain && own.has_row[position] != 0) {
           entry->given[r].push_back(position);
         }
       }
@@ -315,64 +304,65 @@ void TableSet::answer_and_take() {
   }
 }
 
-at::Tensor TableSet::rows(size_t l, const at::Tensor& ids) {
-  const LookupUse& use = uses_[l];
-  Lookups& lookup = *lookups_[l];
-  Entry& entry = *entries_[use.table];
-  if (exchange_.has_value() && exchange_->is_asking()) {
-    answer_and_take();
+at::Tensor TableSet::Pass::rows(size_t l, const at::Tensor& ids) {
+  const LookupUse& use = tables_.uses_[l];
+  Value& value = values_[l];
+  Entry& entry = *tables_.entries_[use.table];
+  const bool has_ranks = tables_.exchange_.has_value();
+  if (has_ranks && tables_.exchange_->is_asking()) {
+    tables_.answer_and_take();
   }
   if (use.column.empty()) {
     if (ids.defined() && has_samples_) {
-      lookup.ids = lookup_ids(use, ids, nullptr);
-      lookup.is_open = true;
+      value.ids = lookup_ids(use, ids, nullptr);
+      value.is_open = true;
       ++num_grads_due_;
-      rows_of(entry).add(lookup.ids, lookup.positions);
+      rows_of(entry, how_).add(value.ids, value.positions);
     }
-    if (exchange_.has_value()) {
-      ask_owners();
-      answer_and_take();
-    } else if (lookup.is_open) {
-      find_rows(entry, rows_of(entry));
+    if (has_ranks) {
+      tables_.ask_owners(how_);
+      tables_.answer_and_take();
+    } else if (value.is_open) {
+      tables_.find_rows(entry, how_, rows_of(entry, how_));
     }
   }
-  if (!lookup.is_open) {
+  if (!value.is_open) {
     return {};
   }
   return pool(
-      use.pooling, lookup.ids, lookup.positions, rows_of(entry).values.data(), &lookup.chosen);
+      use.pooling, value.ids, value.positions, rows_of(entry, how_).values.data(), &value.chosen);
 }
 
-void TableSet::take_grad(size_t l, const at::Tensor& grad) {
+void TableSet::Pass::take_grad(size_t l, const at::Tensor& grad) {
   if (!has_samples_ || how_ != Lookup::kTrain) {
     return;
   }
   if (grad.defined()) {
-    lookups_[l]->grad = grad.to(at::kCPU, at::kFloat).contiguous();
+    values_[l].grad = grad.to(at::kCPU, at::kFloat).contiguous();
   }
   if (--num_grads_due_ > 0) {
     return;
   }
-  for_each_table([this](size_t, Entry& entry) { add_grads(entry); });
+  tables_.for_each_table([this](size_t, Entry& entry) { tables_.add_grads(entry, *this); });
 }
 
-void TableSet::add_grads(Entry& entry) {
+void TableSet::add_grads(Entry& entry, Pass& pass) {
   StepRows& step = entry.step;
   for (const size_t l : entry.lookups) {
-    Lookups& lookup = *lookups_[l];
-    if (lookup.grad.defined()) {
+    Pass::Value& value = pass.values_[l];
+    if (value.grad.defined()) {
       step.grads.resize(step.rows.size() * entry.table.spec().dim, 0.0F);
       add_pooled_grad(uses_[l].pooling,
-                      lookup.ids,
-                      lookup.positions,
+                      value.ids,
+                      value.positions,
                       step.has_row,
-                      lookup.grad,
-                      lookup.chosen,
+                      value.grad,
+                      value.chosen,
                       step.grads.data(),
                       step.used.data());
-      lookup.grad.reset();
+      value.grad.reset();
     }
-    lookup.is_open = false;
+    value.is_open = false;
   }
 }
 

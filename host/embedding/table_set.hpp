@@ -83,16 +83,39 @@ class TableSet final : public Stateful {
   // of rows that this pass will insert. The microbatches are previewed in the order in which they
   // are trained, all before the first kTrain pass of the step.
   enum class Lookup { kTrain, kRead, kPreview };
+  // The lookups of one microbatch. Passes of kTrain may exist at the same time; there is one other
+  // pass at a time.
+  class Pass {
+   public:
+    // Returns the value of lookup `l`; undefined on a rank without samples. Call once. `ids` is
+    // read only if the lookup has no column.
+    // Shapes  as in model.h, fp32
+    // Errors  as TableSet::begin
+    at::Tensor rows(size_t l, const at::Tensor& ids);
+    // Takes the gradient of that value; undefined if there is none. Call once.
+    void take_grad(size_t l, const at::Tensor& grad);
+
+   private:
+    friend class TableSet;
+    struct Value {
+      bool is_open = false;  // its ids are known
+      LookupIds ids;
+      std::vector<uint32_t> positions;  // by entry
+      std::vector<int32_t> chosen;      // for TENON_POOL_MAX
+      at::Tensor grad;
+    };
+    Pass(TableSet& tables, Lookup how, bool has_samples)
+        : tables_(tables), how_(how), has_samples_(has_samples), values_(tables.uses_.size()) {}
+
+    TableSet& tables_;
+    const Lookup how_;
+    const bool has_samples_;
+    size_t num_grads_due_ = 0;
+    std::vector<Value> values_;  // by lookup
+  };
   // Starts a microbatch, and looks up its columns. `batch` is null on a rank without samples.
-  // Discards pending lookups of the previous microbatch.
   // Errors  table.bad_ids: invalid ids, weights or offsets, such as decreasing offsets; table.full
-  void begin(const Batch* batch, const CallPlace& place, Lookup how);
-  // Returns the value of lookup `l`; undefined on a rank without samples. Call once per microbatch.
-  // `ids` is read only if the lookup has no column.
-  // Shapes  as in model.h, fp32
-  at::Tensor rows(size_t l, const at::Tensor& ids);
-  // Takes the gradient of that value; undefined if there is none. Call once per microbatch.
-  void take_grad(size_t l, const at::Tensor& grad);
+  std::unique_ptr<Pass> begin(const Batch* batch, const CallPlace& place, Lookup how);
 
   // Starts sending the gradients of the step to the owners of the rows. Call after all take_grad.
   void send_gradients();
@@ -123,27 +146,23 @@ class TableSet final : public Stateful {
 
  private:
   struct Entry;
-  struct Lookups;
 
   template <class Call>
   void for_each_table(Call call);
-  StepRows& rows_of(Entry& entry) const;
-  void find_rows(Entry& entry, StepRows& found) const;
-  void add_grads(Entry& entry);
+  static StepRows& rows_of(Entry& entry, Lookup how);
+  void find_rows(Entry& entry, Lookup how, StepRows& found) const;
+  void add_grads(Entry& entry, Pass& pass);
   // rows_of() has the rows for this rank's batches; owned_of() the rows that ranks request from it.
-  StepRows& owned_of(Entry& entry) const;
-  void ask_owners();
+  static StepRows& owned_of(Entry& entry, Lookup how);
+  void ask_owners(Lookup how);
   void answer_and_take();
   void take_gradients();
   bool is_own(int64_t id) const;
 
   std::vector<std::unique_ptr<Entry>> entries_;
   std::vector<LookupUse> uses_;
-  std::vector<std::unique_ptr<Lookups>> lookups_;
   std::optional<RowExchange> exchange_;  // if there are several ranks
-  Lookup how_ = Lookup::kRead;
-  bool has_samples_ = false;
-  size_t num_grads_due_ = 0;  // in this microbatch
+  Lookup asked_how_ = Lookup::kRead;     // of the request under way
   std::string non_finite_;
 };
 

@@ -61,6 +61,7 @@ void MicrobatchState::clear(const PassServices& services) {
   for (BlockTape& tape : tapes_) {
     tape.clear();
   }
+  rows_.reset();
   reset_all(values_);
   reset_all(grads_);
   aux_losses_.clear();

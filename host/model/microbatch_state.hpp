@@ -15,6 +15,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 namespace tenon {
@@ -103,6 +104,7 @@ class MicrobatchState {
   RowSource::Lookup lookup_ = RowSource::Lookup::kTrain;
   bool is_last_microbatch_ = true;
   AuxScale aux_scale_;
+  std::unique_ptr<RowPass> rows_;  // null: no lookups
   std::vector<at::Tensor> values_;
   std::vector<at::Tensor> grads_;  // by value: the sum so far
   std::vector<BlockTape> tapes_;   // by block

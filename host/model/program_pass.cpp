@@ -44,7 +44,8 @@ void ProgramPass::visit(const Instruction& instruction) {
     case Op::kUpdate:
       return run_on_group(instruction);
     case Op::kLookup:
-      return services_.rows->begin(state_.batch_, state_.place_, state_.lookup_);
+      state_.rows_ = services_.rows->begin(state_.batch_, state_.place_, state_.lookup_);
+      return;
     case Op::kRows:
       return read_rows(instruction);
     case Op::kRowGradients:
@@ -126,7 +127,7 @@ void ProgramPass::read_rows(const Instruction& instruction) {
   for (const uint32_t v : state_.program_->values(instruction)) {
     const uint32_t ids = graph_.values[v].lookup->ids;
     const at::Tensor rows =
-        services_.rows->rows(v, ids != kNoIndex ? state_.values_[ids] : at::Tensor());
+        state_.rows_->rows(v, ids != kNoIndex ? state_.values_[ids] : at::Tensor());
     if (rows.defined()) {
       state_.values_[v] =
           rows.to(services_.store.device(),
@@ -137,7 +138,7 @@ void ProgramPass::read_rows(const Instruction& instruction) {
 
 void ProgramPass::hand_back_rows(const Instruction& instruction) {
   for (const uint32_t v : state_.program_->values(instruction)) {
-    services_.rows->take_grad(v, std::exchange(state_.grads_[v], at::Tensor()));
+    state_.rows_->take_grad(v, std::exchange(state_.grads_[v], at::Tensor()));
     state_.values_[v].reset();
   }
 }

@@ -118,10 +118,10 @@ void measure(const char* plugins, int64_t num_batches) {
     const auto begin = std::chrono::steady_clock::now();
     for (const Batch& batch : batches) {
       const CallPlace place{.step = ++step, .microbatch = 0, .is_train = true};
-      tables->begin(&batch, place, TableSet::Lookup::kTrain);
+      const auto pass = tables->begin(&batch, place, TableSet::Lookup::kTrain);
       for (size_t l = 0; l < tables->size(); ++l) {
-        const at::Tensor rows = tables->rows(l, {});
-        tables->take_grad(l, ones);
+        const at::Tensor rows = pass->rows(l, {});
+        pass->take_grad(l, ones);
       }
       tables->finish_gradients(1);
       tables->update(1, place);

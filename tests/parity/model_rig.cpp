@@ -152,7 +152,7 @@ void ModelRig::backward(const std::vector<std::pair<std::string, at::Tensor>>& g
   runner_.backward(1);
 }
 
-void ModelRig::GivenRows::begin(const Batch*, const CallPlace&, Lookup) {}
+void ModelRig::GivenRows::start(const Batch*, const CallPlace&, Lookup) {}
 
 at::Tensor ModelRig::GivenRows::rows(uint32_t v, const at::Tensor&) {
   return given.at(v);

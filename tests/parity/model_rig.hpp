@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/support/one_row_pass.hpp"
 #include "tests/support/test_runner.hpp"
 
 namespace tenon {
@@ -76,9 +77,9 @@ class ModelRig {
            const std::function<void(ModelGraph&)>& edit);
 
   // Rows as they were set, whatever the ids.
-  class GivenRows final : public RowSource {
+  class GivenRows final : public OneRowPass {
    public:
-    void begin(const Batch* batch, const CallPlace& place, Lookup lookup) override;
+    void start(const Batch* batch, const CallPlace& place, Lookup lookup) override;
     at::Tensor rows(uint32_t v, const at::Tensor& ids) override;
     void take_grad(uint32_t v, const at::Tensor& grad) override;
 

@@ -18,6 +18,7 @@
 #include "tests/parity/model_rig.hpp"
 #include "tests/plugins/made_component.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/one_row_pass.hpp"
 #include "tests/support/paths.hpp"
 #include "tests/support/read_files.hpp"
 
@@ -53,9 +54,9 @@ std::string remembering_llama(const std::string& memory) {
 }
 
 // Rows that depend on the id in column "a" alone.
-class RowsById final : public RowSource {
+class RowsById final : public OneRowPass {
  public:
-  void begin(const Batch* batch, const CallPlace&, Lookup lookup) override {
+  void start(const Batch* batch, const CallPlace&, Lookup lookup) override {
     CHECK(lookup == Lookup::kEvaluate);
     ids_ = *batch->find("a");
   }

@@ -9,6 +9,8 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
+#include <utility>
 #include <vector>
 
 namespace tenon {
@@ -22,17 +24,29 @@ class TableRows final : public RowSource {
     }
   }
 
-  void begin(const Batch* batch, const CallPlace& place, Lookup lookup) override {
-    tables_.begin(batch, place, how_of(lookup));
-  }
-  at::Tensor rows(uint32_t v, const at::Tensor& ids) override {
-    return tables_.rows(lookup_of_.at(v), ids);
-  }
-  void take_grad(uint32_t v, const at::Tensor& grad) override {
-    tables_.take_grad(lookup_of_.at(v), grad);
+  std::unique_ptr<RowPass> begin(const Batch* batch,
+                                 const CallPlace& place,
+                                 Lookup lookup) override {
+    return std::make_unique<Pass>(tables_.begin(batch, place, how_of(lookup)), lookup_of_);
   }
 
  private:
+  class Pass final : public RowPass {
+   public:
+    Pass(std::unique_ptr<TableSet::Pass> pass, const std::map<uint32_t, size_t>& lookup_of)
+        : pass_(std::move(pass)), lookup_of_(lookup_of) {}
+    at::Tensor rows(uint32_t v, const at::Tensor& ids) override {
+      return pass_->rows(lookup_of_.at(v), ids);
+    }
+    void take_grad(uint32_t v, const at::Tensor& grad) override {
+      pass_->take_grad(lookup_of_.at(v), grad);
+    }
+
+   private:
+    const std::unique_ptr<TableSet::Pass> pass_;
+    const std::map<uint32_t, size_t>& lookup_of_;
+  };
+
   static TableSet::Lookup how_of(Lookup lookup) {
     switch (lookup) {
       case Lookup::kTrain:

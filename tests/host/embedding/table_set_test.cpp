@@ -132,9 +132,9 @@ TEST_CASE("a step updates each row once by the sum of its gradients", "[embeddin
   std::map<int64_t, at::Tensor> sums;
   std::map<int64_t, at::Tensor> before;
   for (const Batch& batch : batches) {
-    tables.begin(&batch, kFirst, TableSet::Lookup::kTrain);
-    const at::Tensor a = tables.rows(0, {});
-    const at::Tensor b = tables.rows(1, {});
+    const auto pass = tables.begin(&batch, kFirst, TableSet::Lookup::kTrain);
+    const at::Tensor a = pass->rows(0, {});
+    const at::Tensor b = pass->rows(1, {});
     const at::Tensor grad_a = at::randn_like(a);
     const at::Tensor grad_b = at::randn_like(b);
     const at::Tensor& ids_a = batch.fields[0];
@@ -155,8 +155,8 @@ TEST_CASE("a step updates each row once by the sum of its gradients", "[embeddin
         sums[id] = sums[id] + grad_b[s];
       }
     }
-    tables.take_grad(1, grad_b);
-    tables.take_grad(0, grad_a);
+    pass->take_grad(1, grad_b);
+    pass->take_grad(0, grad_a);
   }
   tables.finish_gradients(2.0);
   CHECK(tables.non_finite().empty());
@@ -178,16 +178,17 @@ TEST_CASE("reading inserts nothing, and gives what is missing", "[embedding]") {
   use.spec.missing = 0.25;
   TableSet tables(one(std::move(use)), {lookup("a")}, ExecBase{});
   const Batch trained = batch_of({{"a", longs({1})}}, 1);
-  tables.begin(&trained, kFirst, TableSet::Lookup::kTrain);
-  const at::Tensor value = tables.rows(0, {});
-  tables.take_grad(0, {});
+  const auto pass = tables.begin(&trained, kFirst, TableSet::Lookup::kTrain);
+  const at::Tensor value = pass->rows(0, {});
+  pass->take_grad(0, {});
   tables.finish_gradients(1);
   tables.update(1, kFirst);
   tables.end_step(1);
   CHECK(test.ids.empty());  // no gradient, no update
   const Batch read = batch_of({{"a", longs({1, 2})}}, 2);
-  tables.begin(&read, {.step = 1, .microbatch = 0, .is_train = false}, TableSet::Lookup::kRead);
-  const at::Tensor seen = tables.rows(0, {});
+  const auto later =
+      tables.begin(&read, {.step = 1, .microbatch = 0, .is_train = false}, TableSet::Lookup::kRead);
+  const at::Tensor seen = later->rows(0, {});
   CHECK(seen[0].equal(value[0]));
   CHECK(seen[1].eq(0.25).all().item<bool>());
   CHECK(tables.table(0).num_rows() == 1);
@@ -203,11 +204,11 @@ struct PreviewedStep {
   PreviewedStep(TableSet& tables, const std::vector<Batch>& batches, uint64_t step) {
     const auto run = [&](size_t m, TableSet::Lookup how, std::vector<at::Tensor>& read) {
       const CallPlace place{.step = step, .microbatch = static_cast<uint32_t>(m), .is_train = true};
-      tables.begin(&batches[m], place, how);
-      read.push_back(tables.rows(0, {}).clone());
-      read.push_back(tables.rows(1, batches[m].fields[0] + 1).clone());
-      tables.take_grad(0, {});
-      tables.take_grad(1, {});
+      const auto pass = tables.begin(&batches[m], place, how);
+      read.push_back(pass->rows(0, {}).clone());
+      read.push_back(pass->rows(1, batches[m].fields[0] + 1).clone());
+      pass->take_grad(0, {});
+      pass->take_grad(1, {});
     };
     const int64_t num_rows = tables.table(0).num_rows();
     const int64_t num_waiting = tables.table(0).num_waiting();
@@ -280,12 +281,12 @@ TEST_CASE("reading between the microbatches of a step leaves its gradients alone
   TestOptimizer test;
   TableSet tables(one(use_of(test, "t")), {lookup("a")}, ExecBase{});
   const Batch batch = batch_of({{"a", longs({1, 2})}}, 2);
-  tables.begin(&batch, kFirst, TableSet::Lookup::kTrain);
-  const at::Tensor before = tables.rows(0, {});
-  tables.take_grad(0, at::ones({2, kDim}));
+  const auto pass = tables.begin(&batch, kFirst, TableSet::Lookup::kTrain);
+  const at::Tensor before = pass->rows(0, {});
+  pass->take_grad(0, at::ones({2, kDim}));
   const Batch other = batch_of({{"a", longs({2, 3, 3})}}, 3);
-  tables.begin(&other, kFirst, TableSet::Lookup::kRead);
-  tables.rows(0, {});
+  const auto later = tables.begin(&other, kFirst, TableSet::Lookup::kRead);
+  later->rows(0, {});
   tables.finish_gradients(1);
   tables.update(1, kFirst);
   tables.end_step(1);
@@ -299,13 +300,13 @@ TEST_CASE("ids may be a value that a block makes", "[embedding]") {
   use.column = "";
   TableSet tables(one(use_of(test, "t")), {lookup("a"), use}, ExecBase{});
   const Batch batch = batch_of({{"a", longs({1, 2})}}, 2);
-  tables.begin(&batch, kFirst, TableSet::Lookup::kTrain);
-  const at::Tensor a = tables.rows(0, {});
-  const at::Tensor made = tables.rows(1, longs({1, 2, 2, 2}).view({2, 2}));
+  const auto pass = tables.begin(&batch, kFirst, TableSet::Lookup::kTrain);
+  const at::Tensor a = pass->rows(0, {});
+  const at::Tensor made = pass->rows(1, longs({1, 2, 2, 2}).view({2, 2}));
   CHECK(at::allclose(made[0], (a[0] + a[1]) / 2));
   CHECK(at::allclose(made[1], a[1]));
-  tables.take_grad(1, at::ones({2, kDim}));
-  tables.take_grad(0, {});
+  pass->take_grad(1, at::ones({2, kDim}));
+  pass->take_grad(0, {});
   tables.finish_gradients(1);
   tables.update(1, kFirst);
   tables.end_step(1);
@@ -319,12 +320,12 @@ TEST_CASE("the gradient of a row is cut to the largest norm", "[embedding]") {
   use.clip_row_norm = 1.0;
   TableSet tables(one(std::move(use)), {lookup("a")}, ExecBase{});
   const Batch batch = batch_of({{"a", longs({1, 2})}}, 2);
-  tables.begin(&batch, kFirst, TableSet::Lookup::kTrain);
-  const at::Tensor before = tables.rows(0, {});
+  const auto pass = tables.begin(&batch, kFirst, TableSet::Lookup::kTrain);
+  const at::Tensor before = pass->rows(0, {});
   at::Tensor grad = at::zeros({2, kDim});
   grad[0].fill_(3);    // norm 6
   grad[1].fill_(0.1);  // norm 0.2
-  tables.take_grad(0, grad);
+  pass->take_grad(0, grad);
   tables.finish_gradients(1);
   tables.update(1, kFirst);
   tables.end_step(1);
@@ -337,18 +338,18 @@ TEST_CASE("a gradient that is not finite is told with its row, and may be forgot
   TestOptimizer test;
   TableSet tables(one(use_of(test, "t")), {lookup("a")}, ExecBase{});
   const Batch batch = batch_of({{"a", longs({1, 42})}}, 2);
-  tables.begin(&batch, kFirst, TableSet::Lookup::kTrain);
-  const at::Tensor before = tables.rows(0, {});
+  const auto pass = tables.begin(&batch, kFirst, TableSet::Lookup::kTrain);
+  const at::Tensor before = pass->rows(0, {});
   at::Tensor grad = at::ones({2, kDim});
   grad[1][2] = std::numeric_limits<float>::quiet_NaN();
-  tables.take_grad(0, grad);
+  pass->take_grad(0, grad);
   tables.finish_gradients(1);
   CHECK(tables.non_finite() == "the gradient of row 42 of table 't'");
   tables.end_step(1);  // without an update
   CHECK(row_of(tables.table(0), 1).equal(before[0]));
-  tables.begin(&batch, kFirst, TableSet::Lookup::kTrain);
-  tables.rows(0, {});
-  tables.take_grad(0, at::ones({2, kDim}));
+  const auto later = tables.begin(&batch, kFirst, TableSet::Lookup::kTrain);
+  later->rows(0, {});
+  later->take_grad(0, at::ones({2, kDim}));
   tables.finish_gradients(1);
   CHECK(tables.non_finite().empty());
 }
@@ -356,9 +357,9 @@ TEST_CASE("a gradient that is not finite is told with its row, and may be forgot
 TEST_CASE("a rank without samples has no rows and no gradients", "[embedding]") {
   TestOptimizer test;
   TableSet tables(one(use_of(test, "t")), {lookup("a")}, ExecBase{});
-  tables.begin(nullptr, kFirst, TableSet::Lookup::kTrain);
-  CHECK_FALSE(tables.rows(0, {}).defined());
-  tables.take_grad(0, {});
+  const auto pass = tables.begin(nullptr, kFirst, TableSet::Lookup::kTrain);
+  CHECK_FALSE(pass->rows(0, {}).defined());
+  pass->take_grad(0, {});
   tables.finish_gradients(1);
   tables.update(1, kFirst);
   tables.end_step(1);
@@ -369,7 +370,7 @@ std::string refusal(const Batch& batch, uint32_t pooling = TENON_POOL_SUM) {
   TestOptimizer test;
   TableSet tables(one(use_of(test, "t")), {lookup("a", pooling)}, ExecBase{});
   try {
-    tables.begin(&batch, kFirst, TableSet::Lookup::kTrain);
+    const auto pass = tables.begin(&batch, kFirst, TableSet::Lookup::kTrain);
   } catch (const Error& error) {
     CHECK(tables.table(0).num_rows() == 0);
     return error.what();
@@ -412,9 +413,9 @@ TEST_CASE("tables that are saved and loaded go on with the same bits", "[embeddi
     const CallPlace place{.step = number, .microbatch = 0, .is_train = true};
     const auto first = static_cast<int64_t>(number);
     const Batch batch = batch_of({{"a", longs({first, first + 1, 3})}}, 3);
-    tables.begin(&batch, place, TableSet::Lookup::kTrain);
-    const at::Tensor value = tables.rows(0, {});
-    tables.take_grad(0, value * 0.3);
+    const auto pass = tables.begin(&batch, place, TableSet::Lookup::kTrain);
+    const at::Tensor value = pass->rows(0, {});
+    pass->take_grad(0, value * 0.3);
     tables.finish_gradients(1);
     tables.update(1, place);
     tables.end_step(number);
@@ -465,15 +466,16 @@ TEST_CASE("ranks share out rows, and each has what one rank with all batches has
   all.push_back(made);
   // Gradients depend on the rows, so that a wrong one shows.
   const auto run = [&](TableSet& tables, const Batch* one, uint64_t microbatch) {
-    tables.begin(one,
-                 {.step = 1, .microbatch = static_cast<uint32_t>(microbatch), .is_train = true},
-                 TableSet::Lookup::kTrain);
-    const at::Tensor a = tables.rows(0, {});
-    const at::Tensor b = tables.rows(1, {});
-    const at::Tensor c = tables.rows(2, one != nullptr ? one->fields[0] + 1 : at::Tensor());
-    tables.take_grad(0, one != nullptr ? a * 2 : at::Tensor());
-    tables.take_grad(1, one != nullptr ? b * 3 : at::Tensor());
-    tables.take_grad(2, one != nullptr ? c + 1 : at::Tensor());
+    const auto pass =
+        tables.begin(one,
+                     {.step = 1, .microbatch = static_cast<uint32_t>(microbatch), .is_train = true},
+                     TableSet::Lookup::kTrain);
+    const at::Tensor a = pass->rows(0, {});
+    const at::Tensor b = pass->rows(1, {});
+    const at::Tensor c = pass->rows(2, one != nullptr ? one->fields[0] + 1 : at::Tensor());
+    pass->take_grad(0, one != nullptr ? a * 2 : at::Tensor());
+    pass->take_grad(1, one != nullptr ? b * 3 : at::Tensor());
+    pass->take_grad(2, one != nullptr ? c + 1 : at::Tensor());
   };
   const auto is_idle = [size](uint32_t r, uint64_t microbatch) {
     return r + 1 == size && microbatch == 1;
@@ -513,8 +515,9 @@ TEST_CASE("ranks share out rows, and each has what one rank with all batches has
     // Evaluation: an id that is nowhere, and ids of other ranks; the last rank takes no part.
     const Batch eval = batch_of(
         {{"a", longs({5, 1234})}, {"b.values", longs({0})}, {"b.offsets", longs({0, 1, 1})}}, 2);
-    sets[r]->begin(r + 1 == size ? nullptr : &eval, kFirst, TableSet::Lookup::kRead);
-    read[r] = sets[r]->rows(0, {});
+    const auto pass =
+        sets[r]->begin(r + 1 == size ? nullptr : &eval, kFirst, TableSet::Lookup::kRead);
+    read[r] = pass->rows(0, {});
   });
   for (size_t t = 0; t < 2; ++t) {
     CAPTURE(t);

@@ -26,6 +26,7 @@
 #include "tests/host/model/test_model.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/made_instance.hpp"
+#include "tests/support/one_row_pass.hpp"
 #include "tests/support/test_runner.hpp"
 #include "tests/support/thread_ranks.hpp"
 
@@ -210,9 +211,9 @@ TestModel experts_with_rows() {
 }
 
 // Rows that the training pass of a step inserts. They choose the second expert.
-class NewRows final : public RowSource {
+class NewRows final : public OneRowPass {
  public:
-  void begin(const Batch* batch, const CallPlace&, Lookup lookup) override {
+  void start(const Batch* batch, const CallPlace&, Lookup lookup) override {
     samples_ = static_cast<int64_t>(batch->samples);
     is_there_ = lookup == Lookup::kTrain || lookup == Lookup::kPreview;
   }

@@ -17,6 +17,7 @@
 #include "tests/host/model/test_model.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/made_instance.hpp"
+#include "tests/support/one_row_pass.hpp"
 #include "tests/support/test_runner.hpp"
 
 namespace tenon {
@@ -56,13 +57,13 @@ TestModel model_with_rows() {
   return test;
 }
 
-struct TestRows final : RowSource {
+struct TestRows final : OneRowPass {
   at::Tensor value;
   std::vector<std::string> calls;
   at::Tensor grad;
   at::Tensor ids;
 
-  void begin(const Batch* batch, const CallPlace&, Lookup lookup) override {
+  void start(const Batch* batch, const CallPlace&, Lookup lookup) override {
     calls.push_back(std::string(batch != nullptr ? "begin" : "begin idle") +
                     (lookup == Lookup::kTrain      ? " train"
                      : lookup == Lookup::kEvaluate ? " evaluate"
