@@ -225,4 +225,11 @@ TensorMemory cpu_tensor_memory() {
   return cache().in_use();
 }
 
+int64_t cpu_block_bytes(int64_t bytes) {
+  constexpr size_t kOfMalloc = 8;  // malloc's blocks are this much larger than a multiple of 16
+  const auto size = static_cast<size_t>(bytes);
+  return static_cast<int64_t>(size > kMost ? LargeBlocks::size_for(size)
+                                           : size_of(size_above(size)) + kOfMalloc);
+}
+
 }  // namespace tenon

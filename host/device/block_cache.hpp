@@ -35,4 +35,10 @@ struct TensorMemory {
 // Threads  [any]
 TensorMemory cpu_tensor_memory();
 
+// Returns the bytes that cpu_tensor_memory() counts for a tensor of `bytes` bytes, more than 0. A
+// reused large block may have up to a page more.
+//
+// Threads  [any]
+int64_t cpu_block_bytes(int64_t bytes);
+
 }  // namespace tenon

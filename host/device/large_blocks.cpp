@@ -40,11 +40,15 @@ LargeBlocks::~LargeBlocks() {
   }
 }
 
+size_t LargeBlocks::size_for(size_t bytes) {
+  return rounded_up(bytes, kPage) + kBoundary;
+}
+
 void* LargeBlocks::take(size_t bytes) {
   if (bytes > kMostBytes) {
     return nullptr;
   }
-  bytes = rounded_up(bytes, kPage) + kBoundary;
+  bytes = size_for(bytes);
   const std::lock_guard lock(mutex_);
   auto block = blocks_.end();
   if (const auto best = free_.lower_bound({bytes, nullptr}); best != free_.end()) {

@@ -28,6 +28,8 @@ class LargeBlocks {
   LargeBlocks(const LargeBlocks&) = delete;
   LargeBlocks& operator=(const LargeBlocks&) = delete;
 
+  // Bytes of the block that take() returns.
+  static size_t size_for(size_t bytes);
   // Returns a block of at least `bytes` bytes, aligned to 64 bytes; null if there is no memory or
   // no room in the range.
   void* take(size_t bytes);

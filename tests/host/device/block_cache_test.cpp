@@ -5,6 +5,7 @@
 #include <ATen/Functions.h>
 
 #include <cstdint>
+#include <cstdlib>
 #include <thread>
 #include <vector>
 
@@ -91,6 +92,21 @@ TEST_CASE("the memory of tensors is counted while they live, and its peak for go
     CHECK(cpu_tensor_memory().bytes == before);
   }
   CHECK(cpu_tensor_memory().peak_bytes >= before + 10'000'000);
+}
+
+TEST_CASE("the memory of a tensor is known from its size", "[device]") {
+  use_block_cache();
+  const at::Tensor counted = bytes(1);
+  if (cpu_tensor_memory().bytes == 0) {
+    TENON_SKIP("built with a sanitizer, which has its own allocator");
+  }
+  const int64_t before = cpu_tensor_memory().bytes;
+  for (const int64_t n : {1, 64, 65, 300, 1000, 5000, 184'832, 262'144, 262'145, 10'000'000}) {
+    CAPTURE(n);
+    const at::Tensor tensor = bytes(n);
+    const int64_t held = cpu_tensor_memory().bytes - before;
+    CHECK(std::abs(held - cpu_block_bytes(n)) <= 64);  // malloc may use the rest of a block
+  }
 }
 
 TEST_CASE("an empty tensor, and one that grows, work as ever", "[device]") {
