@@ -94,18 +94,26 @@ const char* name_of(Section section) {
   return kNames[static_cast<size_t>(section)];
 }
 
-std::string text_of(const Program& program, const ProgramNames& names) {
-  size_t op_width = 0;
-  size_t block_width = 0;
-  size_t group_width = 0;
-  std::vector<std::vector<ProgramRow>> sections;
+std::string text_of(const Program& program,
+                    const ProgramNames& names,
+                    const CompleteRow& complete) {
+  constexpr std::array kColumns = {&ProgramRow::op,
+                                   &ProgramRow::block,
+                                   &ProgramRow::held,
+                                   &ProgramRow::group,
+                                   &ProgramRow::sent,
+                                   &ProgramRow::details};
+  std::array<size_t, kColumns.size()> widths{};
+  std::array<std::vector<ProgramRow>, kNumSections> sections;
   for (size_t s = 0; s < kNumSections; ++s) {
-    std::vector<ProgramRow>& rows = sections.emplace_back();
     for (const Instruction& instruction : program.section(static_cast<Section>(s))) {
-      rows.push_back(row_of(program, instruction, names));
-      op_width = std::max(op_width, rows.back().op.size());
-      block_width = std::max(block_width, rows.back().block.size());
-      group_width = std::max(group_width, rows.back().group.size());
+      ProgramRow& row = sections[s].emplace_back(row_of(program, instruction, names));
+      if (complete != nullptr) {
+        complete(instruction, row);
+      }
+      for (size_t c = 0; c < kColumns.size(); ++c) {
+        widths[c] = std::max(widths[c], (row.*kColumns[c]).size());
+      }
     }
   }
   std::string text;
@@ -114,9 +122,10 @@ std::string text_of(const Program& program, const ProgramNames& names) {
       text += std::string("-- ") + name_of(static_cast<Section>(s)) + "\n";
     }
     for (const ProgramRow& row : sections[s]) {
-      std::string line = padded(row.op, op_width) + "  " + padded(row.block, block_width) + "  " +
-                         (group_width > 0 ? padded(row.group, group_width) + "  " : "") +
-                         row.details;
+      std::string line;
+      for (size_t c = 0; c < kColumns.size(); ++c) {
+        line += widths[c] > 0 ? padded(row.*kColumns[c], widths[c]) + "  " : "";
+      }
       line.erase(line.find_last_not_of(' ') + 1);
       text += line + "\n";
     }

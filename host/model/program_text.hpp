@@ -6,6 +6,7 @@
 
 #include "host/model/program.hpp"
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -21,8 +22,10 @@ struct ProgramNames {
 struct ProgramRow {
   std::string op;
   std::string block;
+  std::string held = {};  // what the caller says of memory after the instruction
   std::string group;
-  std::string details;  // flags, condition and values
+  std::string sent = {};  // what the caller says of bytes sent
+  std::string details;    // flags, condition and values
 };
 
 ProgramRow row_of(const Program& program,
@@ -33,7 +36,11 @@ ProgramRow row_of(const Program& program,
 const char* name_of(Section section);
 
 // Returns the program with one instruction a line, in aligned columns. A line "-- SECTION" precedes
-// the instructions of a section, and sections without instructions are omitted.
-std::string text_of(const Program& program, const ProgramNames& names);
+// the instructions of a section; sections without instructions, and columns without content, are
+// omitted. `complete` may fill the cells of a row that a program does not know.
+using CompleteRow = std::function<void(const Instruction& instruction, ProgramRow& row)>;
+std::string text_of(const Program& program,
+                    const ProgramNames& names,
+                    const CompleteRow& complete = {});
 
 }  // namespace tenon

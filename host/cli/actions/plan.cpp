@@ -10,7 +10,7 @@
 #include "host/text/formatted.hpp"
 #include "host/train/plan/longest_report.hpp"
 #include "host/train/plan/plan_report.hpp"
-#include "host/train/plan/planned_program.hpp"
+#include "host/train/plan/program_table.hpp"
 #include "host/train/plan/recipe_plan.hpp"
 
 #include <array>
@@ -97,7 +97,7 @@ ExitCode run_plan(const CommandLine& line, const Invocation& invocation) {
   const UsedRecipe used = use_recipe(line, invocation);
   const RecipePlan plan = plan_recipe(used.recipe, *used.plugins, line.plan);
   if (line.plan.is_program) {
-    print_output(program_text(plan));
+    print_output(program_table(plan));
   } else if (line.plan.is_longest) {
     print_output(line.is_json ? longest_json(plan) : longest_text(plan));
   } else {

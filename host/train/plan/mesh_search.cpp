@@ -52,9 +52,10 @@ std::optional<RankPlan> least(const PlanSubject& subject,
                               const PlanMachine& machine,
                               Fits fits,
                               Key key) {
+  RankPlanner planner(subject, machine);
   std::optional<RankPlan> best;
   for (const PlanChoice& choice : all_choices(given, subject.has_host)) {
-    RankPlan plan = plan_rank(subject, choice, machine);
+    RankPlan plan = planner.plan(choice);
     if (fits(plan) && (!best.has_value() || key(plan) < key(*best))) {
       best = std::move(plan);
     }

@@ -45,6 +45,7 @@ struct PlanSubject {
   std::vector<bool> recomputable;       // by block: recomputed if a choice recomputes; empty: all
   std::vector<bool> tileable;           // by block; may be empty if no choice has tiles
   std::vector<double> optimizer_bytes;  // by partition: all slots of one element
+  std::vector<size_t> optimizer_slots;  // by partition: tensors of a range; empty: unknown
   std::vector<PlannedLoss> losses;
   bool frees_gradients = false;      // updates run in the backward
   bool has_averages = false;         // of the trained parameters, which a hook keeps
@@ -57,6 +58,12 @@ struct PlanSubject {
   std::optional<at::ScalarType> gradient_dtype;  // of fp32 gradients on the wire; nothing: fp32
   int64_t bucket_bytes = 25 << 20;               // of gradients that are all-reduced together
   bool has_host = false;                         // devices have memory separate from the host's
+  // Returns the memory that the allocator uses for a tensor; null: exactly the tensor's bytes.
+  int64_t (*block_bytes)(int64_t bytes) = nullptr;
+
+  int64_t rounding_of(int64_t bytes) const {
+    return block_bytes != nullptr && bytes > 0 ? block_bytes(bytes) - bytes : 0;
+  }
 };
 
 }  // namespace tenon

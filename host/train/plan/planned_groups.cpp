@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 namespace tenon {
 
@@ -26,36 +27,78 @@ at::ScalarType wire_of(const GroupLayout& layout, std::optional<at::ScalarType> 
   return layout.stored == at::kFloat ? gradient_dtype.value_or(at::kFloat) : layout.stored;
 }
 
-std::vector<PlannedBucket> buckets_of(const std::vector<GroupLayout>& layouts,
-                                      const std::vector<PlannedGroup>& groups,
-                                      const BucketSettings& settings) {
-  std::vector<PlannedBucket> buckets;
-  std::vector<size_t> members;
+namespace {
+
+PlannedGroup planned_group(const GroupLayout& layout,
+                           const PlanSubject& subject,
+                           const PlanChoice& choice) {
+  PlannedGroup group;
+  const FlatSharing sharing = planned_sharing(layout, subject, choice);
+  group.facts = facts_of(layout, sharing);
+  group.is_bucketed = layout.is_trainable && sharing.num_slices == 1 && group.facts.keeps_gradients;
+  const int64_t numel = layout.flat_numel(sharing.num_slices);
+  const int64_t slice = numel / sharing.num_slices;
+  const at::ScalarType on_wire = wire_of(layout, subject.gradient_dtype);
+  const int64_t wire = size_of(on_wire);
+  group.whole_seen = numel * size_of(layout.seen);
+  group.whole_grad = layout.is_trainable ? numel * size_of(layout.stored) : 0;
+  group.wire_grad = layout.is_trainable ? numel * wire : 0;
+  const bool is_away = is_on_host(subject, choice) && !group.facts.keeps_parameters;
+  group.gather_copy = is_away || layout.stored != layout.seen ? slice * size_of(layout.seen) : 0;
+  const int64_t others = sharing.num_slices - 1;
+  group.gather_bytes = others * slice * size_of(layout.seen);
+  group.reduce_bytes = layout.is_trainable ? others * slice * wire : 0;
+  if (layout.is_trainable && !layout.is_unsharded && !group.is_bucketed) {
+    group.all_reduce_bytes = all_reduce_bytes(slice, on_wire, choice.replicate, !subject.has_host);
+  }
+  return group;
+}
+
+// Puts neighbors in buckets, by dtype, in the order in which a backward finishes them.
+void put_in_buckets(const PlanSubject& subject,
+                    int64_t ranks,
+                    const GraphFacts& facts,
+                    std::vector<PlannedGroup>& groups) {
+  const std::vector<GroupLayout>& layouts = subject.groups;
+  std::vector<std::pair<size_t, uint32_t>> members;  // the group, and its last block in backward
   for (size_t g = 0; g < groups.size(); ++g) {
-    if (groups[g].is_bucketed && groups[g].use.first_back.has_value() && settings.ranks > 1) {
-      members.push_back(g);
+    const GroupUse use = use_of(facts, layouts[g].blocks, subject.reshard_after_forward);
+    if (groups[g].is_bucketed && use.first_back.has_value() && ranks > 1) {
+      members.emplace_back(g, *use.first_back);
     }
   }
-  std::ranges::stable_sort(members, [&](size_t a, size_t b) {
-    const auto dtype = [&](size_t g) { return layouts[g].stored; };
-    return dtype(a) != dtype(b) ? dtype(a) < dtype(b)
-                                : *groups[a].use.first_back > *groups[b].use.first_back;
+  std::ranges::stable_sort(members, [&layouts](const auto& a, const auto& b) {
+    const auto dtype = [&layouts](size_t g) { return layouts[g].stored; };
+    return dtype(a.first) != dtype(b.first) ? dtype(a.first) < dtype(b.first) : a.second > b.second;
   });
   int64_t numel = 0;
   for (size_t i = 0; i < members.size(); ++i) {
-    const GroupLayout& layout = layouts[members[i]];
+    const GroupLayout& layout = layouts[members[i].first];
     numel += layout.flat_numel(1);
-    const bool is_full = numel * size_of(layout.stored) >= settings.bucket_bytes;
-    const bool is_last = i + 1 == members.size() || layouts[members[i + 1]].stored != layout.stored;
+    const bool is_full = numel * size_of(layout.stored) >= subject.bucket_bytes;
+    const bool is_last =
+        i + 1 == members.size() || layouts[members[i + 1].first].stored != layout.stored;
     if (is_full || is_last) {
-      const at::ScalarType wire = wire_of(layout, settings.gradient_dtype);
-      buckets.push_back({.bytes = all_reduce_bytes(numel, wire, settings.ranks, settings.on_cpu),
-                         .copy = wire != layout.stored ? numel * size_of(wire) : 0,
-                         .ready = *groups[members[i]].use.first_back});
+      const at::ScalarType wire = wire_of(layout, subject.gradient_dtype);
+      groups[members[i].first].completes = {
+          .bytes = all_reduce_bytes(numel, wire, ranks, !subject.has_host),
+          .copy = wire != layout.stored ? numel * size_of(wire) : 0};
       numel = 0;
     }
   }
-  return buckets;
+}
+
+}  // namespace
+
+std::vector<PlannedGroup> planned_groups(const PlanSubject& subject,
+                                         const PlanChoice& choice,
+                                         const GraphFacts& facts) {
+  std::vector<PlannedGroup> groups;
+  for (const GroupLayout& layout : subject.groups) {
+    groups.push_back(planned_group(layout, subject, choice));
+  }
+  put_in_buckets(subject, choice.replicate * choice.shard, facts, groups);
+  return groups;
 }
 
 int64_t optimizer_bytes(const GroupLayout& layout,
@@ -84,6 +127,30 @@ int64_t optimizer_bytes(const GroupLayout& layout,
     most = std::max(most, bytes);
   }
   return static_cast<int64_t>(most);
+}
+
+int64_t optimizer_rounding(const GroupLayout& layout, int64_t slices, const PlanSubject& subject) {
+  if (subject.block_bytes == nullptr || subject.optimizer_slots.empty()) {
+    return 0;
+  }
+  const int64_t slice = layout.flat_numel(slices) / slices;
+  const std::vector<int64_t> ends = layout.ends(slices);
+  int64_t rounding = 0;
+  int64_t begin = 0;
+  for (size_t i = 0; i < ends.size() && begin < slice; ++i) {
+    const uint32_t partition = layout.partitions[i];
+    if (i + 1 < ends.size() && layout.partitions[i + 1] == partition) {
+      continue;
+    }
+    const int64_t held = std::min(ends[i], slice) - begin;
+    const auto slots = static_cast<int64_t>(subject.optimizer_slots[partition]);
+    if (slots > 0) {
+      const double bytes = static_cast<double>(held) * subject.optimizer_bytes[partition];
+      rounding += slots * subject.rounding_of(static_cast<int64_t>(bytes) / slots);
+    }
+    begin = ends[i];
+  }
+  return rounding;
 }
 
 }  // namespace tenon

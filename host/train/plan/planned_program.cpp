@@ -2,14 +2,19 @@
 #include "host/train/plan/planned_program.hpp"
 
 #include "host/model/compile_program.hpp"
-#include "host/model/program_text.hpp"
-#include "host/text/formatted.hpp"
+#include "host/train/plan/planned_activations.hpp"
 #include "host/train/plan/planned_groups.hpp"
 
+#include <initializer_list>
 #include <vector>
 
 namespace tenon {
 namespace {
+
+GraphFacts graph_facts(const PlanSubject& subject) {
+  const std::vector<int64_t> bytes = parameter_gradient_bytes(subject);
+  return GraphFacts(subject.graph, [&bytes](uint32_t p) { return bytes[p] > 0; });
+}
 
 // A recipe that recomputes names its blocks; a plan that recomputes without a recipe's list
 // recomputes all.
@@ -21,51 +26,66 @@ std::vector<bool> recomputed(const PlanSubject& subject, const PlanChoice& choic
                                       : subject.recomputable;
 }
 
-// The graph of a plan marks the values that losses and metrics read.
-std::vector<uint32_t> read_values(const ModelGraph& graph) {
+// The values that losses and metrics read. The graph of a recipe marks them.
+std::vector<uint32_t> read_values(const PlanSubject& subject) {
   std::vector<uint32_t> read;
-  for (uint32_t v = 0; v < graph.values.size(); ++v) {
-    if (graph.values[v].is_read) {
+  for (uint32_t v = 0; v < subject.graph.values.size(); ++v) {
+    if (subject.graph.values[v].is_read) {
       read.push_back(v);
     }
+  }
+  for (const PlannedLoss& loss : subject.losses) {
+    read.insert(read.end(), loss.values.begin(), loss.values.end());
   }
   return read;
 }
 
 }  // namespace
 
-std::string program_text(const RecipePlan& plan) {
-  const PlanSubject& subject = plan.subject;
-  const PlanChoice& choice = plan.plan.choice;
-  std::vector<bool> is_trainable(subject.graph.parameters.size(), false);
+PlannedPrograms::PlannedPrograms(const PlanSubject& subject)
+    : subject_(subject), facts_(graph_facts(subject)) {}
+
+const Program& PlannedPrograms::of(const PlanChoice& choice) {
+  const uint32_t key = key_of(choice);
+  const auto known = programs_.find(key);
+  return known != programs_.end() ? known->second
+                                  : programs_.emplace(key, compile(choice)).first->second;
+}
+
+Program PlannedPrograms::compile(const PlanChoice& choice) const {
   std::vector<GroupFacts> groups;
-  ProgramNames names{.graph = subject.graph, .groups = {}};
-  for (const GroupLayout& layout : subject.groups) {
-    groups.push_back(facts_of(layout, planned_sharing(layout, subject, choice)));
-    names.groups.push_back(layout.name);
-    for (const uint32_t p : layout.parameters) {
-      is_trainable[p] = layout.is_trainable;
-    }
+  for (const GroupLayout& layout : subject_.groups) {
+    groups.push_back(facts_of(layout, planned_sharing(layout, subject_, choice)));
   }
-  const GraphFacts facts(subject.graph, [&](uint32_t p) { return bool{is_trainable[p]}; });
-  const Program program = compile_program(PassKind::kTrain,
-                                          facts,
-                                          groups,
-                                          {.recomputed = recomputed(subject, choice),
-                                           .keeps_attention = choice.keeps_attention,
-                                           .tiles = choice.block_tile_share.has_value(),
-                                           .chunks = subject.tile_share.has_value(),
-                                           .moves_activations = choice.moves_activations,
-                                           .kept = read_values(subject.graph),
-                                           .reshard_after_forward = subject.reshard_after_forward,
-                                           .has_many_ranks = choice.replicate * choice.shard > 1});
-  const std::string mesh = formatted("ranks {}, replicate {}, shard {}, stage {}",
-                                     plan.request.ranks,
-                                     choice.replicate,
-                                     choice.shard,
-                                     choice.stage);
-  return plan.recipe + ": what each rank runs for a microbatch (" + mesh + ")\n" +
-         text_of(program, names);
+  return compile_program(PassKind::kTrain,
+                         facts_,
+                         groups,
+                         {.recomputed = recomputed(subject_, choice),
+                          .keeps_attention = choice.keeps_attention,
+                          .tiles = choice.block_tile_share.has_value(),
+                          .chunks = subject_.tile_share.has_value(),
+                          .moves_activations = choice.moves_activations,
+                          .kept = read_values(subject_),
+                          .reshard_after_forward = subject_.reshard_after_forward,
+                          .has_many_ranks = choice.replicate * choice.shard > 1});
+}
+
+// The compiler sees these facts of a choice, and of the number of slices only whether there are
+// several.
+uint32_t PlannedPrograms::key_of(const PlanChoice& choice) const {
+  const FlatSharing sharing = planned_sharing({}, subject_, choice);
+  uint32_t key = 0;
+  for (const bool fact : {choice.recomputes,
+                          choice.keeps_attention,
+                          choice.block_tile_share.has_value(),
+                          choice.moves_activations,
+                          choice.replicate * choice.shard > 1,
+                          choice.shard > 1,
+                          sharing.keeps_parameters,
+                          sharing.keeps_gradients}) {
+    key = 2 * key + (fact ? 1 : 0);
+  }
+  return key;
 }
 
 }  // namespace tenon

@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Computes the memory, traffic and time of a step on one rank: memory by kind at the step's peak,
-// bytes by collective and link, and seconds. It follows the order in which model_runner.hpp runs
-// blocks and frees their outputs. Opens no device and calls no plugin.
+// bytes by collective and link, and seconds. All three interpret the program that a run executes.
+// Opens no device and calls no plugin.
 // Not for costs of blocks (block_cost.hpp) nor for choosing among meshes (mesh_search.hpp).
 // Invariants: bytes sent equal the bytes that a run counts, exactly; the kinds of memory add up to
 // the sum that is compared with a rank's memory.
+// Threads: any, one at a time.
 #pragma once
 
 #include "host/train/plan/plan_machine.hpp"
 #include "host/train/plan/plan_subject.hpp"
+#include "host/train/plan/planned_program.hpp"
+#include "host/train/plan/planned_time.hpp"
+#include "host/train/plan/planned_traffic.hpp"
 
 #include <cstdint>
 #include <string>
@@ -26,40 +30,14 @@ struct PlanMemory {
   int64_t activations = 0;
   int64_t batches = 0;
   int64_t buffers = 0;
-  std::string moment;  // of the peak: "backward of block 'head'"
-  int64_t host = 0;    // offloaded to host memory; not in sum()
+  int64_t rounding = 0;  // that the allocator adds to the tensors of all kinds
+  std::string moment;    // of the peak: "backward of block 'head'"
+  int64_t host = 0;      // offloaded to host memory; not in sum()
 
   int64_t sum() const {
     return parameters + gradients + optimizer + averages + gathered + activations + batches +
-           buffers;
+           buffers + rounding;
   }
-};
-
-// Bytes that a rank sends in a step.
-struct PlanTraffic {
-  struct Kind {
-    int64_t sent = 0;           // by each rank
-    int64_t between_nodes = 0;  // the part sent to other nodes, averaged over ranks
-  };
-  Kind all_gather;
-  Kind reduce_scatter;
-  Kind all_reduce;
-  int64_t leaving_node = 0;  // sent by all ranks of the busiest node together
-
-  int64_t sent() const { return all_gather.sent + reduce_scatter.sent + all_reduce.sent; }
-  int64_t between_nodes() const {
-    return all_gather.between_nodes + reduce_scatter.between_nodes + all_reduce.between_nodes;
-  }
-};
-
-// Seconds of a step, and its operations.
-struct PlanTime {
-  double compute = 0;  // recompute included
-  double recompute = 0;
-  double communication = 0;  // without overlap
-  double exposed = 0;        // communication that does not overlap with computation
-  double step = 0;
-  double flops = 0;  // operations of a rank, without recompute
 };
 
 struct RankPlan {
@@ -69,7 +47,23 @@ struct RankPlan {
   PlanTime time;
 };
 
-// Plans a step of one rank. The number of ranks is `choice.replicate * choice.shard`.
+// Plans steps of one rank for several choices.
+class RankPlanner {
+ public:
+  // Both are borrowed. The subject must not change.
+  RankPlanner(const PlanSubject& subject, const PlanMachine& machine)
+      : subject_(subject), machine_(machine), programs_(subject) {}
+
+  // Plans a step. The number of ranks is `choice.replicate * choice.shard`.
+  RankPlan plan(const PlanChoice& choice);
+
+ private:
+  const PlanSubject& subject_;
+  const PlanMachine& machine_;
+  PlannedPrograms programs_;
+};
+
+// Plans a step of one rank for one choice.
 RankPlan plan_rank(const PlanSubject& subject,
                    const PlanChoice& choice,
                    const PlanMachine& machine);

@@ -2,6 +2,7 @@
 #include "host/train/plan/recipe_plan.hpp"
 
 #include "host/data/data_stream.hpp"
+#include "host/device/block_cache.hpp"
 #include "host/device/machine_memory.hpp"
 #include "host/device/precision.hpp"
 #include "host/distributed/ranks/mesh.hpp"
@@ -161,6 +162,7 @@ class Planning {
     result_.machine = request_.on(is_for_gpu(recipe_) ? kPlannedGpus : kPlannedCpus);
     subject.microbatches = microbatches_per_step(recipe_, role_.samples().count);
     subject.has_host = is_for_gpu(recipe_);
+    subject.block_bytes = subject.has_host ? nullptr : &cpu_block_bytes;
     subject.reshard_after_forward = recipe_.parallel.reshard_after_forward;
     subject.bucket_bytes = recipe_.parallel.bucket_bytes;
     if (recipe_.parallel.gradient_dtype == GradientDtype::kBf16) {
@@ -234,6 +236,7 @@ class Planning {
       }
       result_.subject.optimizer_bytes.push_back(
           slot_bytes(proxy.info(), precision_.stored, shapes));
+      result_.subject.optimizer_slots.push_back(proxy.info().slots.size());
       infos.push_back(proxy.info());
     }
     check_matrices(optimizers, infos, trained);

@@ -13,70 +13,11 @@
 #include <string>
 #include <vector>
 
+#include "tests/host/train/plan/plan_chain.hpp"
 #include "tests/support/catch.hpp"
 
 namespace tenon {
 namespace {
-
-// A chain of blocks, each with one matrix, one value and a cost of its own.
-struct Link {
-  int64_t elements = 0;
-  BlockCost cost;
-};
-
-BlockCost cost_of(double flops, int64_t output, int64_t saved, int64_t working) {
-  BlockCost cost;
-  cost.forward_flops = flops;
-  cost.backward_flops = 2 * flops;
-  cost.output_bytes = output;
-  cost.bytes_of_output = {output};
-  cost.saved_bytes = saved;
-  cost.working_bytes = working;
-  return cost;
-}
-
-PlanSubject chain(const std::vector<Link>& links) {
-  PlanSubject subject;
-  ModelGraph& graph = subject.graph;
-  graph.values.emplace_back();
-  for (uint32_t b = 0; b < links.size(); ++b) {
-    ModelParameter parameter;
-    parameter.name = "w" + std::to_string(b);
-    parameter.shape = {links[b].elements};
-    parameter.dtype = TENON_CLASS_PARAM;
-    parameter.blocks = {b};
-    graph.parameters.push_back(parameter);
-    ModelValue value;
-    value.name = "x" + std::to_string(b);
-    value.maker = b;
-    graph.values.push_back(value);
-    ModelBlock block;
-    block.name = "block" + std::to_string(b);
-    block.inputs = {b};
-    graph.values[b].users = {b};
-    block.outputs = {b + 1};
-    block.parameters = {b};
-    graph.blocks.push_back(block);
-    subject.costs.push_back(links[b].cost);
-  }
-  subject.groups = lay_out_groups(graph, {});
-  subject.optimizer_bytes = {8};
-  subject.losses = {{.values = {static_cast<uint32_t>(links.size())}}};
-  return subject;
-}
-
-PlanSubject small_chain() {
-  return chain({{100, cost_of(1e9, 1000, 3000, 700)},
-                {5000, cost_of(2e9, 2000, 5000, 21'000)},
-                {64, cost_of(4e9, 4000, 100, 300)}});
-}
-
-constexpr PlanMachine kMachine = {.ranks_per_node = 4,
-                                  .flops = 1e12,
-                                  .bandwidth_node = 1e9,
-                                  .bandwidth_network = 1e8,
-                                  .bandwidth_host = 1e9,
-                                  .latency = 1e-6};
 
 // What a rank sends, one message of a ring after the other.
 struct Sent {
@@ -293,6 +234,7 @@ TEST_CASE("rows of tables count until the backward of their first reader, and ar
   ModelValue rows;
   rows.name = "rows";
   rows.lookup.emplace();
+  rows.is_read = false;
   rows.users = {0, 2};
   subject.graph.values.push_back(rows);
   subject.graph.blocks[0].inputs.push_back(4);

@@ -1,0 +1,494 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/train/plan/planned_memory.hpp"
+
+#include "host/model/program_visitor.hpp"
+#include "host/train/plan/planned_activations.hpp"
+#include "host/train/plan/planned_tensors.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <deque>
+#include <utility>
+#include <vector>
+
+namespace tenon {
+namespace {
+
+using Kind = PlannedTensors::Kind;
+
+class PlannedMemory final : public ProgramVisitor {
+ public:
+  PlannedMemory(const PlannedPass& pass, const MemoryObserver& observer)
+      : pass_(pass),
+        graph_(pass.subject.graph),
+        observer_(observer),
+        sizes_(pass.subject, pass.choice, pass.facts, pass.program.has_chunks()),
+        memory_(pass.subject.block_bytes),
+        values_(graph_.values.size(), 0),
+        grads_(graph_.values.size(), 0),
+        chunked_grads_(graph_.values.size(), 0),
+        tapes_(graph_.blocks.size()),
+        groups_(pass.groups.size()) {
+    for (uint32_t b = 0; b < graph_.blocks.size(); ++b) {
+      tapes_[b].inputs.resize(graph_.blocks[b].inputs.size(), 0);
+      tapes_[b].outputs.resize(graph_.blocks[b].outputs.size(), 0);
+    }
+    for (uint32_t g = 0; g < groups_.size(); ++g) {
+      for (const uint32_t b : pass.groups[g].facts.users) {
+        tapes_[b].groups.push_back(g);
+      }
+    }
+  }
+
+  // In the second microbatch of a step, reductions of the first one are pending.
+  PlannedPeak peak() {
+    if (pass_.subject.microbatches > 1) {
+      run(false);
+    }
+    run(true);
+    PlannedPeak peak = most_;
+    peak.moment = moment();
+    return peak;
+  }
+
+  void visit(const Instruction& instruction) override {
+    listed_ = instruction.has(kIsAgain) ? listed_ : &instruction;
+    act(instruction);
+    note(instruction);
+    if (observer_ != nullptr) {
+      observer_(*listed_, memory_.sum());
+    }
+  }
+
+ private:
+  struct Tape {
+    std::vector<PlannedTensor> inputs;
+    std::vector<PlannedTensor> outputs;  // of the autograd graph
+    PlannedTensor saved = 0;             // by the graph
+    PlannedTensor attention = 0;         // results that a recompute takes
+    std::vector<uint32_t> groups;        // whose parameters the block reads
+  };
+  struct Group {
+    PlannedTensor whole = 0;
+    PlannedTensor sent = 0;  // copy of the slice in the dtype that blocks see
+    PlannedTensor whole_grad = 0;
+  };
+  // What left memory after a unit.
+  struct Moved {
+    uint32_t last = 0;                                         // block of the unit
+    std::vector<std::pair<uint32_t, int64_t>> values = {};     // with bytes
+    std::vector<std::pair<uint32_t, int64_t>> attention = {};  // by block
+    int64_t bytes = 0;
+  };
+
+  // ---- the pass ----
+
+  void run(bool is_last_microbatch) {
+    run(Section::kForward, {.is_last_microbatch = is_last_microbatch});
+    // All chunks between the first and the last are as the last.
+    const bool has_many = sizes_.chunk_share() < 1;
+    run(Section::kLosses, {.is_last_microbatch = is_last_microbatch, .is_last_chunk = !has_many});
+    if (has_many) {
+      run(Section::kLosses, {.is_last_microbatch = is_last_microbatch, .is_first_chunk = false});
+    }
+    run(Section::kBackward, {.is_last_microbatch = is_last_microbatch});
+    run(Section::kEnd, {.is_last_microbatch = is_last_microbatch});
+    clear();
+  }
+  void run(Section section, const PassConditions& conditions) {
+    section_now_ = section;
+    interpret(pass_.program, section, conditions, *this);
+  }
+
+  void act(const Instruction& instruction) {
+    const std::span<const uint32_t> values = pass_.program.values(instruction);
+    switch (instruction.op) {
+      case Op::kGather:
+        gather(instruction.group);
+        break;
+      case Op::kAwait:
+        memory_.release(groups_[instruction.group].sent);
+        break;
+      case Op::kFree:
+        memory_.release(groups_[instruction.group].whole);
+        break;
+      case Op::kReduce:
+        reduce(instruction);
+        break;
+      case Op::kUpdate:
+        memory_.release(groups_[instruction.group].whole_grad);
+        break;
+      case Op::kRows:
+        for (const uint32_t v : values) {
+          values_[v] = make(sizes_.value_bytes(v));
+        }
+        break;
+      case Op::kRowGradients:
+        for (const uint32_t v : values) {
+          memory_.release(values_[v]);
+          memory_.release(grads_[v]);
+        }
+        break;
+      case Op::kForward:
+        forward(instruction);
+        break;
+      case Op::kKeep:
+        if (instruction.has(kInputsOnly)) {
+          release(tapes_[instruction.block].outputs);
+          memory_.release(tapes_[instruction.block].saved);
+        }
+        break;
+      case Op::kBackward:
+        backward(instruction);
+        break;
+      case Op::kAddGradients:
+        add_gradients(instruction, values);
+        break;
+      case Op::kPutPieces:
+        put_pieces(values);
+        break;
+      case Op::kDrop:
+        drop(instruction, values);
+        break;
+      case Op::kMoveAway:
+        move_away(instruction.block, values);
+        break;
+      case Op::kBringBack:
+        bring_back();
+        break;
+      case Op::kLoss:
+        compute_losses(instruction);
+        break;
+      case Op::kLossBackward:
+        loss_backward(instruction);
+        break;
+      default:  // nothing that takes memory
+        break;
+    }
+  }
+
+  // ---- the fullest moment ----
+
+  void note(const Instruction& instruction, int64_t more = 0) {
+    const int64_t sum = memory_.sum() + more;
+    if (sum <= most_.gathered + most_.activations + most_.rounding) {
+      return;
+    }
+    most_.gathered = memory_.bytes(Kind::kGathered);
+    most_.activations = memory_.bytes(Kind::kActivations) + more;
+    most_.rounding = memory_.rounding();
+    at_most_ = instruction;
+    section_at_most_ = section_now_;
+  }
+
+  std::string moment() const {
+    if (at_most_.op == Op::kLoss || at_most_.op == Op::kLossBackward) {
+      return "loss";
+    }
+    if (at_most_.block == kNoIndex) {
+      return "";
+    }
+    return std::string(section_at_most_ == Section::kBackward || at_most_.op == Op::kBackward
+                           ? "backward"
+                           : "forward") +
+           " of block '" + graph_.blocks[at_most_.block].name + "'";
+  }
+
+  // ---- tensors ----
+
+  PlannedTensor make(int64_t bytes) { return memory_.make(Kind::kActivations, bytes); }
+  PlannedTensor make_several(int64_t bytes) {
+    return memory_.make_several(Kind::kActivations, bytes);
+  }
+  void replace(PlannedTensor& place, PlannedTensor tensor) {
+    memory_.release(place);
+    place = tensor;
+  }
+  void release(std::vector<PlannedTensor>& tensors) {
+    for (PlannedTensor& tensor : tensors) {
+      memory_.release(tensor);
+    }
+  }
+  void clear(Tape& tape) {
+    release(tape.inputs);
+    release(tape.outputs);
+    memory_.release(tape.saved);
+    memory_.release(tape.attention);
+  }
+  // Removes a value from the tapes of its readers.
+  void forget_on_tapes(uint32_t v) {
+    for (const uint32_t user : graph_.values[v].users) {
+      for (size_t i = 0; i < tapes_[user].inputs.size(); ++i) {
+        if (graph_.blocks[user].inputs[i] == v) {
+          memory_.release(tapes_[user].inputs[i]);
+        }
+      }
+    }
+  }
+  void clear() {
+    release(values_);
+    release(grads_);
+    for (Tape& tape : tapes_) {
+      clear(tape);
+    }
+    memory_.release(read_ahead_);
+    moved_.clear();
+  }
+
+  // ---- parameters ----
+
+  void gather(uint32_t g) {
+    groups_[g].whole = memory_.make(Kind::kGathered, pass_.groups[g].whole_seen);
+    groups_[g].sent = memory_.make(Kind::kGathered, pass_.groups[g].gather_copy);
+  }
+
+  // A reduction holds the unsharded gradients and the slice of their sum, unless they are kept; the
+  // copy in the wire dtype, if it differs; and on CPUs what other ranks send.
+  void reduce(const Instruction& instruction) {
+    const PlannedGroup& group = pass_.groups[instruction.group];
+    if (group.is_bucketed) {
+      if (group.completes.has_value()) {  // the copy is used to the end of the step
+        memory_.make(Kind::kGathered, group.completes->copy);
+      }
+      return;
+    }
+    if (group.facts.keeps_gradients && group.facts.num_slices == 1) {
+      return;
+    }
+    release(reduction_);
+    reduction_.clear();
+    if (!group.facts.keeps_gradients) {
+      reduction_.push_back(std::exchange(groups_[instruction.group].whole_grad, 0));
+      reduction_.push_back(memory_.make(Kind::kGathered, group.slice_grad()));
+    }
+    const bool is_narrowed = group.wire_grad != group.whole_grad;
+    reduction_.push_back(memory_.make(Kind::kGathered, is_narrowed ? group.wire_grad : 0));
+    const bool is_received = !pass_.subject.has_host && group.facts.num_slices > 1;
+    reduction_.push_back(memory_.make(Kind::kGathered, is_received ? group.wire_grad : 0));
+  }
+
+  // ---- forward ----
+
+  void forward(const Instruction& instruction) {
+    const uint32_t b = instruction.block;
+    const ModelBlock& block = graph_.blocks[b];
+    Tape& tape = tapes_[b];
+    const bool is_again = instruction.has(kIsAgain);
+    for (size_t i = 0; i < block.inputs.size(); ++i) {
+      if (!is_again || tape.inputs[i] == 0) {
+        replace(tape.inputs[i], memory_.hold(values_[block.inputs[i]]));
+      }
+    }
+    const bool is_tiled = instruction.has(kInTiles);
+    for (size_t i = 0; i < block.outputs.size(); ++i) {
+      PlannedTensor& value = values_[block.outputs[i]];
+      const PlannedTensor output = make(sizes_.value_bytes(block.outputs[i]));
+      if (is_tiled) {
+        replace(value, output);
+        continue;
+      }
+      replace(tape.outputs[i], output);
+      if (!is_again || value == 0) {
+        replace(value, memory_.hold(output));
+      }
+    }
+    int64_t saved = sizes_.saved_bytes(instruction);
+    if (instruction.has(kKeepsAttention)) {
+      const int64_t attention = sizes_.attention_bytes(b);
+      if (is_again) {
+        saved = std::max<int64_t>(0, saved - attention);
+      } else {
+        replace(tape.attention, make_several(attention));
+      }
+    }
+    if (!is_tiled) {
+      replace(tape.saved, make_several(saved));
+    }
+  }
+
+  void drop(const Instruction& instruction, std::span<const uint32_t> values) {
+    end_backward();
+    for (const uint32_t v : values) {
+      memory_.release(values_[v]);
+      if (instruction.has(kFromTapes)) {
+        forget_on_tapes(v);
+      }
+    }
+    if (instruction.has(kTape)) {
+      clear(tapes_[instruction.block]);
+    }
+  }
+
+  void move_away(uint32_t b, std::span<const uint32_t> values) {
+    Moved moved{.last = b};
+    for (const uint32_t v : values) {
+      moved.values.emplace_back(v, sizes_.value_bytes(v));
+      moved.bytes += sizes_.value_bytes(v);
+      memory_.release(values_[v]);
+      forget_on_tapes(v);
+    }
+    for (uint32_t of_unit = pass_.facts.unit_of(b).first; of_unit <= b; ++of_unit) {
+      if (tapes_[of_unit].attention != 0) {
+        moved.attention.emplace_back(of_unit, sizes_.attention_bytes(of_unit));
+        moved.bytes += sizes_.attention_bytes(of_unit);
+        memory_.release(tapes_[of_unit].attention);
+      }
+    }
+    moved_.push_back(std::move(moved));
+  }
+
+  // The unit before is read ahead.
+  void bring_back() {
+    const Moved moved = std::move(moved_.back());
+    moved_.pop_back();
+    memory_.release(read_ahead_);
+    for (const auto& [v, bytes] : moved.values) {
+      values_[v] = make(bytes);
+    }
+    for (const auto& [b, bytes] : moved.attention) {
+      tapes_[b].attention = make_several(bytes);
+    }
+    read_ahead_ = make_several(moved_.empty() ? 0 : moved_.back().bytes);
+  }
+
+  // ---- losses ----
+
+  // Autograd keeps roughly what a loss reads.
+  void compute_losses(const Instruction& instruction) {
+    for (const PlannedLoss& loss : pass_.subject.losses) {
+      int64_t saved = 0;
+      for (const uint32_t v : loss.values) {
+        saved += loss.is_hand_written ? 0 : sizes_.value_bytes(v);
+      }
+      saved_by_losses_.push_back(make_several(saved));
+      note(instruction, working_bytes(loss));
+    }
+  }
+
+  void loss_backward(const Instruction& instruction) {
+    const std::vector<PlannedLoss>& losses = pass_.subject.losses;
+    for (size_t l = losses.size(); l-- > 0;) {
+      std::vector<std::pair<uint32_t, PlannedTensor>> results;
+      for (const uint32_t v : losses[l].values) {
+        if (pass_.facts.has_gradient(v)) {
+          results.emplace_back(v, make(sizes_.value_bytes(v)));
+        }
+      }
+      note(instruction, working_bytes(losses[l]));
+      for (const auto& [v, gradient] : results) {
+        add_gradient(instruction, v, gradient);
+      }
+      memory_.release(saved_by_losses_[l]);
+    }
+    saved_by_losses_.clear();
+  }
+
+  int64_t working_bytes(const PlannedLoss& loss) const {
+    return static_cast<int64_t>(sizes_.chunk_share() * static_cast<double>(loss.working_bytes));
+  }
+
+  // ---- backward ----
+
+  // A sum is a new tensor, since gradients from autograd may share memory.
+  void add_gradient(const Instruction& instruction, uint32_t v, PlannedTensor gradient) {
+    if (grads_[v] == 0) {
+      grads_[v] = gradient;
+      return;
+    }
+    PlannedTensor sum = make(sizes_.value_bytes(v));
+    note(instruction);
+    memory_.release(gradient);
+    replace(grads_[v], sum);
+  }
+
+  void backward(const Instruction& instruction) {
+    const uint32_t b = instruction.block;
+    const ModelBlock& block = graph_.blocks[b];
+    Tape& tape = tapes_[b];
+    for (const uint32_t v : block.outputs) {
+      output_grads_.push_back(std::exchange(grads_[v], 0));
+    }
+    note(instruction, sizes_.working_bytes(instruction));
+    // Saved tensors are freed meanwhile. Results are added to the gradients of parameters while
+    // they exist, and the outputs exist until the call ends.
+    memory_.release(tape.saved);
+    memory_.release(tape.attention);
+    for (const uint32_t v : block.inputs) {
+      returned_.emplace_back(v, make(sizes_.input_gradient_bytes(instruction, v)));
+    }
+    for (const uint32_t g : tape.groups) {
+      if (!pass_.groups[g].facts.keeps_gradients && groups_[g].whole_grad == 0) {
+        groups_[g].whole_grad = memory_.make(Kind::kGathered, pass_.groups[g].whole_grad);
+      }
+    }
+    // Tiles add theirs one after the other, within the working bytes.
+    note(instruction,
+         instruction.has(kInTiles) ? 0 : sizes_.parameter_gradient_bytes(instruction.block));
+    release(tape.outputs);
+  }
+
+  PlannedTensor take_returned(uint32_t v) {
+    const auto found = std::ranges::find_if(
+        returned_, [v](const auto& one) { return one.first == v && one.second != 0; });
+    return found != returned_.end() ? std::exchange(found->second, 0) : 0;
+  }
+
+  void add_gradients(const Instruction& instruction, std::span<const uint32_t> values) {
+    for (const uint32_t v : values) {
+      PlannedTensor gradient = std::exchange(chunked_grads_[v], 0);
+      gradient = gradient != 0 ? gradient : take_returned(v);
+      if (gradient != 0) {
+        add_gradient(instruction, v, gradient);
+      }
+    }
+    end_backward();
+  }
+
+  void put_pieces(std::span<const uint32_t> values) {
+    for (const uint32_t v : values) {
+      if (chunked_grads_[v] == 0) {
+        chunked_grads_[v] = make(sizes_.value_bytes(v));
+      }
+    }
+    end_backward();
+  }
+
+  void end_backward() {
+    release(output_grads_);
+    output_grads_.clear();
+    for (auto& [v, gradient] : returned_) {
+      memory_.release(gradient);
+    }
+    returned_.clear();
+  }
+
+  const PlannedPass& pass_;
+  const ModelGraph& graph_;
+  const MemoryObserver& observer_;
+  const PlannedActivations sizes_;
+  PlannedTensors memory_;
+  std::vector<PlannedTensor> values_;
+  std::vector<PlannedTensor> grads_;          // by value
+  std::vector<PlannedTensor> chunked_grads_;  // by value: assembled from chunks
+  std::vector<Tape> tapes_;                   // by block
+  std::vector<Group> groups_;
+  std::vector<PlannedTensor> reduction_;  // what the pending one holds
+  std::vector<Moved> moved_;
+  PlannedTensor read_ahead_ = 0;
+  std::vector<PlannedTensor> saved_by_losses_;
+  std::vector<PlannedTensor> output_grads_;                   // of the block whose backward runs
+  std::vector<std::pair<uint32_t, PlannedTensor>> returned_;  // by its backward: values, gradients
+  const Instruction* listed_ = nullptr;                       // not a forward of a recompute
+  PlannedPeak most_;
+  Instruction at_most_;
+  Section section_now_ = Section::kForward;
+  Section section_at_most_ = Section::kForward;
+};
+
+}  // namespace
+
+PlannedPeak planned_peak(const PlannedPass& pass, const MemoryObserver& observer) {
+  return PlannedMemory(pass, observer).peak();
+}
+
+}  // namespace tenon
