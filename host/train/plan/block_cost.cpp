@@ -18,6 +18,7 @@
 #include "host/tensor/handle.hpp"
 #include "host/tensor/shape_text.hpp"
 #include "host/train/plan/flop_count.hpp"
+#include "host/train/plan/meta_backward.hpp"
 #include "host/train/plan/meta_kernels.hpp"
 #include "host/train/plan/meta_memory.hpp"
 
@@ -335,7 +336,7 @@ class Planner {
       return cost;
     }
     if (by_hand) {
-      cost.working_bytes = gradient_bytes(block, inputs, parameters);
+      cost.working_bytes = peak_by_hand(block, inputs, parameters, outputs, call, memory);
       cost.backward_flops = 2 * cost.forward_flops;
       return cost;
     }
@@ -394,6 +395,36 @@ class Planner {
         dtypes_[v] = outputs[i].scalar_type();
       }
     }
+  }
+
+  // Returns the peak of a hand-written backward; of its results alone if it cannot run.
+  int64_t peak_by_hand(const ModelBlock& block,
+                       const std::vector<at::Tensor>& inputs,
+                       const std::vector<at::Tensor>& parameters,
+                       const std::vector<at::Tensor>& outputs,
+                       const MetaCall& call,
+                       MetaMemory& memory) const {
+    MetaBackward backward;
+    backward.block = block.number;
+    backward.saved = call.saved;
+    backward.parameters = parameters;
+    for (const at::Tensor& output : outputs) {
+      backward.gradients.push_back(meta_tensor(output.sizes().vec(), output.scalar_type()));
+    }
+    for (const uint32_t v : block.inputs) {
+      backward.wants_input.push_back(facts_.has_gradient(v) && !is_absent(v) ? 1 : 0);
+    }
+    for (const at::Tensor& parameter : parameters) {
+      backward.wants_parameter.push_back(parameter.requires_grad() ? 1 : 0);
+    }
+    const int64_t before = memory.live();
+    memory.begin_peak();
+    try {
+      call_backward(models_.of(block), exec_of(block), backward);
+    } catch (const std::exception&) {
+      return gradient_bytes(block, inputs, parameters);
+    }
+    return memory.peak() - before;
   }
 
   // Returns the bytes of the gradients that a hand-written backward returns.

@@ -135,6 +135,14 @@ ThreeTensors convolution_backward(const Tensor& grad,
           wanted[2] ? at::empty({grad.size(1)}, weight.options()) : Tensor()};
 }
 
+Tensor index_select(const Tensor& input, int64_t dim, const Tensor& index) {
+  std::vector<int64_t> shape = input.sizes().vec();
+  if (!shape.empty()) {
+    shape[static_cast<size_t>(dim < 0 ? dim + input.dim() : dim)] = index.numel();
+  }
+  return at::empty(shape, input.options());
+}
+
 Tensor relu(const Tensor& input) {
   return at::empty_like(input);
 }
@@ -159,6 +167,7 @@ void register_meta_kernels() {
   static const torch::Library* const library = [] {
     auto* const made = new torch::Library(
         torch::Library::IMPL, "aten", c10::DispatchKey::Meta, __FILE__, __LINE__);
+    add(*made, "index_select", TORCH_FN(index_select));
     add(*made, "relu", TORCH_FN(relu));
     add(*made, "relu_", TORCH_FN(relu_in_place));
     add(*made, "native_batch_norm", TORCH_FN(batch_norm));

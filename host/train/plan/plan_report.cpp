@@ -203,6 +203,9 @@ std::vector<std::pair<std::string, int64_t>> memory_kinds(const PlanMemory& memo
   if (memory.averages > 0) {
     kinds.insert(kinds.begin() + 3, {"averages of parameters", memory.averages});
   }
+  if (memory.exchange > 0) {
+    kinds.emplace_back("ids and rows between ranks, at most", memory.exchange);
+  }
   if (memory.rounding > 0) {
     kinds.emplace_back("rounding by the allocator", memory.rounding);
   }
@@ -409,6 +412,7 @@ Json rank_json(const RankPlan& plan) {
                     {"activations", memory.activations},
                     {"batches", memory.batches},
                     {"buffers", memory.buffers},
+                    {"exchange", memory.exchange},
                     {"rounding", memory.rounding},
                     {"sum", memory.sum()},
                     {"moment", memory.moment},

@@ -52,6 +52,7 @@ struct PlanSubject {
   int64_t buffer_bytes = 0;          // of the model's buffers
   int64_t batch_bytes = 0;           // of a microbatch
   int64_t batches_held = 1;          // at once, with prefetched ones
+  int64_t exchange_bytes = 0;        // of ids and table rows between ranks, if all ids differ
   int64_t microbatches = 1;          // per step
   std::optional<double> tile_share;  // share of positions in a loss chunk; nothing: no chunks
   std::optional<bool> reshard_after_forward;

@@ -263,8 +263,8 @@ class PlannedMemory final : public ProgramVisitor {
     }
     const bool is_narrowed = group.wire_grad != group.whole_grad;
     reduction_.push_back(memory_.make(Kind::kGathered, is_narrowed ? group.wire_grad : 0));
-    const bool is_received = !pass_.subject.has_host && group.facts.num_slices > 1;
-    reduction_.push_back(memory_.make(Kind::kGathered, is_received ? group.wire_grad : 0));
+    const int64_t received = group.wire_grad - group.wire_grad / group.facts.num_slices;
+    reduction_.push_back(memory_.make(Kind::kGathered, pass_.subject.has_host ? 0 : received));
   }
 
   // ---- forward ----

@@ -67,6 +67,9 @@ RankPlan RankPlanner::plan(const PlanChoice& choice) {
   PlanMemory& memory = plan.memory;
   memory.batches = subject_.batch_bytes * subject_.batches_held;
   memory.buffers = subject_.buffer_bytes;
+  if (choice.replicate * choice.shard > 1) {  // in memory of the host
+    (subject_.has_host ? memory.host : memory.exchange) += subject_.exchange_bytes;
+  }
   for (size_t g = 0; g < groups.size(); ++g) {
     add_group(subject_, choice, subject_.groups[g], groups[g], memory);
   }

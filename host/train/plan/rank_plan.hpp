@@ -30,13 +30,14 @@ struct PlanMemory {
   int64_t activations = 0;
   int64_t batches = 0;
   int64_t buffers = 0;
+  int64_t exchange = 0;  // of ids and table rows between ranks, at most
   int64_t rounding = 0;  // that the allocator adds to the tensors of all kinds
   std::string moment;    // of the peak: "backward of block 'head'"
   int64_t host = 0;      // offloaded to host memory; not in sum()
 
   int64_t sum() const {
     return parameters + gradients + optimizer + averages + gathered + activations + batches +
-           buffers + rounding;
+           buffers + exchange + rounding;
   }
 };
 

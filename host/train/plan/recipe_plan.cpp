@@ -117,6 +117,23 @@ double slot_bytes(const OptimizerInfo& info,
   return bytes;
 }
 
+// Returns the bytes of the ids and rows that a rank sends and receives for the lookups of a
+// microbatch, if all ids differ and each has as many owners as readers: an id with its count as
+// i64, and its row with a flag as fp32 (embedding/row_exchange.hpp).
+int64_t exchange_bytes(const ModelGraph& graph, const std::vector<PlannedField>& fields) {
+  int64_t bytes = 0;
+  for (const ModelValue& value : graph.values) {
+    if (!value.lookup.has_value() || value.users.empty()) {
+      continue;
+    }
+    // Ids that a block makes have an unknown number.
+    const auto column = std::ranges::find(fields, value.lookup->column, &PlannedField::name);
+    const int64_t ids = column != fields.end() ? c10::multiply_integers(column->shape) : 0;
+    bytes += 2 * ids * (2 * 8 + (1 + value.lookup->dim) * 4);
+  }
+  return bytes;
+}
+
 int64_t bytes_of_buffers(const ModelGraph& graph, at::ScalarType seen) {
   int64_t bytes = 0;
   for (const ModelBuffer& buffer : graph.buffers) {
@@ -312,9 +329,12 @@ class Planning {
     for (const PlannedField& field : fields) {
       subject.batch_bytes += field.bytes();
     }
-    // All microbatches of a step are held together; on CPUs, prefetched ones share their memory.
-    subject.batches_held = is_for_gpu(recipe_) ? subject.microbatches
-                                               : 2 * subject.microbatches + recipe_.data.prefetch;
+    // All microbatches of a step are held together. On CPUs, those of the next one, prefetched ones
+    // and the one that is being read share their memory.
+    subject.batches_held = is_for_gpu(recipe_)
+                               ? subject.microbatches
+                               : 2 * subject.microbatches + recipe_.data.prefetch + 1;
+    subject.exchange_bytes = exchange_bytes(subject.graph, fields);
     result_.tokens_a_sample = positions_of(schema, fields);
     std::vector<bool> is_trainable(subject.graph.parameters.size(), false);
     for (const GroupLayout& group : subject.groups) {

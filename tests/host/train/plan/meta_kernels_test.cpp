@@ -56,6 +56,10 @@ TEST_CASE("results on meta tensors have the shapes of those on the CPU", "[model
   functions.emplace_back("relu", [](const at::Tensor& x, const at::Tensor& w) {
     return at::relu(at::mul(x, w.sum()).relu_());
   });
+  functions.emplace_back("index select", [](const at::Tensor& x, const at::Tensor& w) {
+    const at::Tensor index = at::arange(5, x.options().dtype(at::kLong)).remainder(2);
+    return x.index_select(-2, index) * w.sum();
+  });
   for (const auto& [name, function] : functions) {
     INFO(name);
     CHECK(shapes_on(at::kMeta, function) == shapes_on(at::kCPU, function));

@@ -161,13 +161,14 @@ TEST_CASE("a gradient is added in new memory", "[model]") {
 
 TEST_CASE("a reduction is pending until the next one, also in the next microbatch", "[model]") {
   // Stage 2: the last reduction of a microbatch, of block 0, is pending until block 2 of the next
-  // one has its gradients. It holds the gradients, a slice of their sum, and what is received.
+  // one has its gradients. It holds the gradients, a slice of their sum, and a slice that is
+  // received.
   PlanSubject subject = small_chain();
   subject.costs[2].working_bytes = 1'000'000;
   const PlanChoice choice{.shard = 2, .stage = 2};
   CHECK(watch_pass(subject, choice).peak.gathered == 0);
   subject.microbatches = 2;
-  CHECK(watch_pass(subject, choice).peak.gathered == 128 * 4 * 5 / 2);
+  CHECK(watch_pass(subject, choice).peak.gathered == 128 * 4 * 2);
 }
 
 TEST_CASE("a gradient that its update frees lives from the backward to the update", "[model]") {

@@ -188,10 +188,10 @@ TEST_CASE("the fullest moment is the one worked out by hand", "[model]") {
   // On two ranks, at the end of it: its results (20000 bytes, and the gradient of what it read) are
   // there beside outputs, what block 0 keeps and the gradient of what it made; parameters of blocks
   // 0 and 1, the whole gradient of block 1, and that of block 2 on its way, with the slice of its
-  // sum and what is received for it.
+  // sum and the slice that is received for it.
   const RankPlan shared = plan_rank(small_chain(), {.shard = 2}, kMachine);
   CHECK(shared.memory.activations == (1000 + 2000) + 3000 + 2000 + 1000 + 20'000);
-  CHECK(shared.memory.gathered == (128 + 5120) * 4 + 5120 * 4 + 64 * 4 * 5 / 2);
+  CHECK(shared.memory.gathered == (128 + 5120) * 4 + 5120 * 4 + 64 * 4 * 2);
 }
 
 TEST_CASE("a unit is gathered and recomputed as one, worked out by hand", "[model]") {
