@@ -22,11 +22,22 @@ MatrixView view_of(const at::Tensor& x) {
 }
 
 // Rows per task: whole tiles, and as many tasks for one thread as for another.
-int64_t rows_a_task(int64_t num_rows, int64_t tile_rows) {
-  const int64_t threads = at::get_num_threads();
+int64_t rows_a_task(int64_t num_rows, int64_t tile_rows, int64_t threads) {
   const int64_t tasks = at::divup(at::divup(num_rows, kMostRows), threads) * threads;
   return at::divup(at::divup(num_rows, tasks), tile_rows) * tile_rows;
 }
+
+// Elements of the packed factors: all columns, and the rows of a task for each thread.
+struct Packed {
+  int64_t depth = 0;
+  int64_t rows = 0;  // of a task
+  int64_t columns = 0;
+
+  Packed(const ProductTiles& tiles, int64_t M, int64_t N, int64_t K, int64_t threads)
+      : depth(std::min(K, tiles.depth)),
+        rows(rows_a_task(M, tiles.rows, threads)),
+        columns(at::divup(N, tiles.columns) * tiles.columns) {}
+};
 
 at::Tensor few_rows_product(const at::Tensor& a_MK,
                             const at::Tensor& b_KN,
@@ -59,6 +70,12 @@ bool is_of_few_rows(const at::Tensor& a_MK, const at::Tensor& b_KN) {
   return a_MK.size(0) <= kFewRows && a_MK.stride(1) == 1 && b_KN.stride(0) == 1;
 }
 
+int64_t own_product_bytes(int64_t M, int64_t N, int64_t K, int64_t threads) {
+  const Packed packed(product_tiles(), M, N, K, threads);
+  return (packed.columns + threads * packed.rows) * packed.depth *
+         static_cast<int64_t>(sizeof(float));
+}
+
 at::Tensor own_product(const at::Tensor& a_MK,
                        const at::Tensor& b_KN,
                        const std::optional<at::Tensor>& bias_N) {
@@ -70,16 +87,18 @@ at::Tensor own_product(const at::Tensor& a_MK,
   const int64_t K = a_MK.size(1);
   const int64_t N = b_KN.size(1);
   const ProductTiles tiles = product_tiles();
-  const int64_t depth = std::min(K, tiles.depth);
-  const int64_t rows = rows_a_task(M, tiles.rows);
+  const int64_t threads = at::get_num_threads();
+  const Packed packed(tiles, M, N, K, threads);
+  const int64_t depth = packed.depth;
+  const int64_t rows = packed.rows;
   const int64_t num_tasks = at::divup(M, rows);
-  const int64_t num_panels = at::divup(N, tiles.columns);
+  const int64_t num_panels = packed.columns / tiles.columns;
   at::Tensor c = at::empty({M, N}, a_MK.options());
   if (bias_N) {
     c.copy_(bias_N->expand({M, N}));
   }
-  const at::Tensor columns = at::empty({num_panels * tiles.columns * depth}, c.options());
-  const at::Tensor blocks = at::empty({at::get_num_threads(), rows * depth}, c.options());
+  const at::Tensor columns = at::empty({packed.columns * depth}, c.options());
+  const at::Tensor blocks = at::empty({threads, rows * depth}, c.options());
   const MatrixView a = view_of(a_MK);
   const MatrixView b = view_of(b_KN);
   auto* const c_data = c.mutable_data_ptr<float>();

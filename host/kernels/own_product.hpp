@@ -22,6 +22,10 @@ at::Tensor own_product(const at::Tensor& a_MK,
                        const at::Tensor& b_KN,
                        const std::optional<at::Tensor>& bias_N);
 
+// Returns the bytes that own_product allocates beside its result, for a product that packs its
+// factors on `threads` threads.
+int64_t own_product_bytes(int64_t M, int64_t N, int64_t K, int64_t threads);
+
 // Whether own_product reads the factors as they are: a has few rows, and sums over K run along
 // dense rows of a and dense columns of b.
 bool is_of_few_rows(const at::Tensor& a_MK, const at::Tensor& b_KN);

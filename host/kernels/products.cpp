@@ -283,4 +283,16 @@ at::Tensor product_grad_weight(const at::Tensor& g_MN, const at::Tensor& x_MK) {
   return grad_weight_by(candidate, g_MN, x_MK);
 }
 
+int64_t product_bytes(int64_t M, int64_t N, int64_t K, int64_t threads, bool has_gradient) {
+  const auto& forced = kernel_policy().forced;
+  const auto of_layer = forced.find("linear");
+  const bool is_own = of_layer == forced.end() || of_layer->second == kFp32[kOwn];
+  if (!is_own || !has_one_dnn() || is_plain("linear") || !is_worth_a_choice({M, N, K})) {
+    return 0;
+  }
+  const int64_t of_input =
+      std::max(own_product_bytes(M, N, K, threads), own_product_bytes(M, K, N, threads));
+  return has_gradient ? std::max(of_input, own_product_bytes(N, K, M, threads)) : of_input;
+}
+
 }  // namespace tenon

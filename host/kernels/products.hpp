@@ -9,6 +9,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
 #include <optional>
 
 namespace tenon {
@@ -41,5 +42,10 @@ at::Tensor product_grad_input(const at::Tensor& g_MN, at::TensorList weights);
 
 // The gradient by w, g^T x: [N, K]. It may be a view with swapped strides.
 at::Tensor product_grad_weight(const at::Tensor& g_MN, const at::Tensor& x_MK);
+
+// Returns the bytes that fp32 products of a layer with a weight [N, K] may allocate on the CPU
+// beside their results, at most, by the policy of kernel_choice.hpp. `has_gradient`: the gradient
+// by the weight is computed.
+int64_t product_bytes(int64_t M, int64_t N, int64_t K, int64_t threads, bool has_gradient);
 
 }  // namespace tenon

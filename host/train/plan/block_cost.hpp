@@ -45,6 +45,7 @@ struct BlockCost {
   int64_t saved_bytes = 0;      // for backward; without inputs, outputs, parameters and buffers
   int64_t attention_bytes = 0;  // of saved_bytes: what a selective recompute keeps; if asked for
   int64_t working_bytes = 0;    // peak that its backward allocates, results included
+  int64_t product_bytes = 0;    // beside it, at most: by Tenon's own kernels for products
   std::vector<int64_t> bytes_of_output;  // by output, in the dtype that other blocks read
   // By value of GraphFacts::rows_first_read_by: bytes of the table rows of a microbatch.
   std::vector<int64_t> bytes_of_rows;

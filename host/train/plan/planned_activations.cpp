@@ -93,19 +93,20 @@ int64_t PlannedActivations::working_bytes(const Instruction& backward) const {
   const BlockCost& cost = subject_.costs[b];
   const bool is_tiled = backward.has(kInTiles) && choice_.block_tile_share.has_value();
   if (!backward.has(kInChunk) && !is_tiled) {
-    return cost.working_bytes;
+    return cost.working_bytes + cost.product_bytes;
   }
   const int64_t results = std::min(cost.working_bytes, parameter_gradient_bytes(b));
   const int64_t rest = cost.working_bytes - results;
+  const int64_t kept = results + cost.product_bytes;  // not less for fewer positions
   if (backward.has(kInChunk)) {
-    return results + part_of(rest, chunk_share_);
+    return kept + part_of(rest, chunk_share_);
   }
   const double share = *choice_.block_tile_share;
   int64_t whole = 0;  // gradients of inputs, assembled from tiles
   for (const uint32_t v : graph_.blocks[b].inputs) {
     whole += share < 1 && facts_.has_gradient(v) ? value_bytes_[v] : 0;
   }
-  return results + whole + part_of(cost.saved_bytes + cost.output_bytes + rest, share);
+  return kept + whole + part_of(cost.saved_bytes + cost.output_bytes + rest, share);
 }
 
 }  // namespace tenon

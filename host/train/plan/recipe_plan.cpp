@@ -7,6 +7,7 @@
 #include "host/device/precision.hpp"
 #include "host/distributed/ranks/mesh.hpp"
 #include "host/error/error.hpp"
+#include "host/kernels/products.hpp"
 #include "host/model/block_tiles.hpp"
 #include "host/model/joined_graph.hpp"
 #include "host/model/model_fields.hpp"
@@ -351,7 +352,29 @@ class Planning {
                                  .is_trainable = [&](uint32_t p) { return is_trainable[p]; },
                                  .counts_attention = counts_attention && can_keep_attention(exec_),
                                  .base = exec_});
+    add_products(is_trainable);
     add_losses(*losses_);
+  }
+
+  // Products of fp32 factors on a CPU may run by Tenon's own kernels, which pack the factors.
+  void add_products(const std::vector<bool>& is_trainable) {
+    PlanSubject& subject = result_.subject;
+    if (is_for_gpu(recipe_) || precision_.compute != at::kFloat ||
+        precision_.autocast.has_value()) {
+      return;
+    }
+    const int64_t rows = recipe_.data.batch_size * std::max<int64_t>(1, result_.tokens_a_sample);
+    for (size_t b = 0; b < subject.costs.size(); ++b) {
+      int64_t& bytes = subject.costs[b].product_bytes;
+      for (const uint32_t p : subject.graph.blocks[b].parameters) {
+        const std::vector<int64_t>& shape = subject.graph.parameters[p].shape;
+        if (shape.size() == 2) {
+          bytes = std::max(
+              bytes,
+              product_bytes(rows, shape[0], shape[1], recipe_.compute_threads, is_trainable[p]));
+        }
+      }
+    }
   }
 
   // Returns the share of positions in a part of `positions`; nothing if samples have no positions.

@@ -157,6 +157,10 @@ TEST_CASE("a plan prints the program of a rank, as text only", "[cli]") {
   CHECK(gather < forward);
   CHECK(forward < backward);
   CHECK(backward < two.out.find("reduce         layers.0.attention"));
+  // Bytes that the rank holds, and those that it sends: half of a layer of 218,112,000 elements.
+  const std::string line = two.out.substr(gather, two.out.find('\n', gather) - gather);
+  CHECK_THAT(line, contains_text(" GiB "));
+  CHECK_THAT(line, contains_text("sends 208.0 MiB"));
 
   const SubprocessResult alone = plan("1", {"--program", "--set", "/parallel/stage=3"});
   REQUIRE(alone.exit_code == 0);
