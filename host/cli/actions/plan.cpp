@@ -38,7 +38,7 @@ constexpr std::array kPlanOptions = {
            "memory of a rank, as in 80GiB; if the plan needs more, the output\n"
            "lists settings that would fit"},
     Option{"longest", "", "print the longest sequence that fits into --memory, and how"},
-    Option{"program", "", "print the instructions that each rank runs for a microbatch"},
+    Option{"program", "", "print the instructions of a microbatch, with bytes held and sent"},
     Option{"bandwidth-node",
            "B/S",
            "bytes per second that a rank sends within its machine; default\n"
