@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/check/service_fault_checks.hpp"
 
+#include "host/check/faulty_functions.hpp"
 #include "host/check/service_faults.hpp"
 #include "host/check/subject.hpp"
 #include "host/plugin/interface_table.hpp"
@@ -47,12 +48,13 @@ tenon_status* accept_spec(tenon_model_builder* builder, const Spec* /*spec*/, ui
 
 void describe_with_faults(const ComponentInstance& model) {
   uint32_t count = 0;
-  tenon_model_builder builder = faulty_builder({.struct_size = sizeof(tenon_model_builder),
-                                                .impl = &count,
-                                                .add_value = accept_spec<tenon_value_spec>,
-                                                .add_parameter = accept_spec<tenon_parameter_spec>,
-                                                .add_buffer = accept_spec<tenon_buffer_spec>,
-                                                .add_block = accept_spec<tenon_block_spec>});
+  tenon_model_builder builder =
+      faulty_object(tenon_model_builder{.struct_size = sizeof(tenon_model_builder),
+                                        .impl = &count,
+                                        .add_value = accept_spec<tenon_value_spec>,
+                                        .add_parameter = accept_spec<tenon_parameter_spec>,
+                                        .add_buffer = accept_spec<tenon_buffer_spec>,
+                                        .add_block = accept_spec<tenon_block_spec>});
   const auto* const table = table_of<tenon_model>(model, TENON_MODEL_ID);
   model.call("describe", [&] { return table->describe(model.self(), &builder); });
 }
@@ -83,7 +85,7 @@ LifeEnd live_once(Subject& subject, const CheckedComponent& checked, const std::
       begin("snapshot");
       StateTree tree;
       StateWriter writer(tree, "state", state->version(), state->host());
-      tenon_state_writer faulty = faulty_writer(*writer.abi());
+      tenon_state_writer faulty = faulty_object(*writer.abi());
       state->snapshot(faulty);
     }
     begin(checked.component->kind == "model" ? "destroy" : "describe or destroy");

@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Services of the host that fail on purpose: each function that returns a status counts its calls,
-// and fails at one of them. The functions of a model builder and of a state writer are replaced
-// too.
+// and fails at one of them. faulty_functions.hpp has the functions, also those of a model builder
+// and of a state writer.
 // Threads: one at a time, in the process of the check.
 #pragma once
-
-#include <tenon/model.h>
-#include <tenon/state.h>
 
 #include "host/plugin/plugin_host.hpp"
 
@@ -31,7 +28,5 @@ bool is_fault_released();
 int64_t num_live_blocks();
 
 ServiceTable faulty_services(const ServiceTable& services);
-tenon_model_builder faulty_builder(const tenon_model_builder& real);
-tenon_state_writer faulty_writer(const tenon_state_writer& real);
 
 }  // namespace tenon

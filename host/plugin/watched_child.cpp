@@ -52,7 +52,7 @@ constexpr int kOwnFrames = 2;
 void on_child_crash(int signal) {
   std::array<void*, kMaxChildFrames> frames;
   const int num_frames = backtrace(frames.data(), kMaxChildFrames);
-  if (write(STDERR_FILENO, kBacktraceMark.data(), kBacktraceMark.size()) > 0 &&
+  if (::write(STDERR_FILENO, kBacktraceMark.data(), kBacktraceMark.size()) > 0 &&
       num_frames > kOwnFrames) {
     backtrace_symbols_fd(frames.data() + kOwnFrames, num_frames - kOwnFrames, STDERR_FILENO);
   }

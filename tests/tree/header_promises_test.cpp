@@ -174,7 +174,8 @@ std::vector<Promise> all_promises() {
   return out;
 }
 
-// What the code of the host names.
+// What the handwritten code of the host names. What sdk/abi/glue.py writes names whatever the
+// headers have.
 struct HostNames {
   Names words;
   Names members;  // after '.' or '->', or tested by TENON_HAS or TENON_REQUIRE
@@ -191,6 +192,9 @@ const HostNames& host_names() {
   static const HostNames kNames = [] {
     HostNames names;
     for (const fs::path& file : files_under("host", {".hpp", ".cpp", ".cu", ".cuh"})) {
+      if (file.filename().string().starts_with("generated_")) {
+        continue;
+      }
       const std::string code = std::regex_replace(marked(read_file(file)).code, kMarker, " ");
       collect(code, std::regex("(\\w+)"), names.words);
       collect(code, std::regex("(?:\\.|->)\\s*(\\w+)"), names.members);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The thread role of each function that the host calls in a component (tenon/abi.h, rule 9).
-// Invariant: the same roles as in sdk/abi/abi.json; a test compares them.
+// Invariant: the roles of sdk/abi/abi.json, from which sdk/abi/glue.py writes the table.
 // Threads: any.
 #pragma once
 

@@ -49,6 +49,11 @@ struct CheckedRun : LentObject {
   const tenon_run_api* api = nullptr;
 };
 
+// The run that a hook passes to a service is the one that the checking mode lends.
+inline const CheckedRun* lent_run(tenon_run* run) {
+  return reinterpret_cast<const CheckedRun*>(run);
+}
+
 // Reports a call of `function` of the object against the rules. Returns true if it may go on.
 bool check_use(const LentObject& object, std::string_view function);
 

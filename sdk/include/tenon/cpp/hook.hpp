@@ -5,6 +5,7 @@
 #define TENON_CPP_HOOK_HPP
 
 #include <tenon/cpp/component.hpp>
+#include <tenon/cpp/event_names.hpp>
 #include <tenon/cpp/exec.hpp>
 #include <tenon/cpp/namespace.hpp>
 #include <tenon/cpp/tensor.hpp>
@@ -21,35 +22,8 @@ TENON_NAMESPACE_BEGIN
 
 /* Returns the name of an event, for example "before_step"; "event 99" for an unknown number. */
 inline std::string event_name(uint32_t event) {
-  constexpr const char* kNames[TENON_NUM_EVENTS] = {"before_init",
-                                                    "after_init",
-                                                    "start",
-                                                    "after_load",
-                                                    "window_mode",
-                                                    "before_epoch",
-                                                    "before_window",
-                                                    "before_step",
-                                                    "after_data",
-                                                    "before_forward",
-                                                    "after_forward",
-                                                    "before_loss",
-                                                    "after_loss",
-                                                    "before_backward",
-                                                    "after_backward",
-                                                    "before_optimizer_step",
-                                                    "after_optimizer_step",
-                                                    "after_step",
-                                                    "update_skipped",
-                                                    "before_evaluate",
-                                                    "after_evaluate",
-                                                    "before_checkpoint",
-                                                    "after_checkpoint",
-                                                    "out_of_data",
-                                                    "after_window",
-                                                    "after_epoch",
-                                                    "on_error",
-                                                    "end"};
-  return event < TENON_NUM_EVENTS ? kNames[event] : "event " + std::to_string(event);
+  const char* const name = find_event_name(event);
+  return name != nullptr ? name : "event " + std::to_string(event);
 }
 
 /* Returns the number of the event with this name, or TENON_NUM_EVENTS. */
