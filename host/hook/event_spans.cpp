@@ -1,42 +1,46 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/hook/event_spans.hpp"
 
+#include <tenon/cpp/event_names.hpp>
 #include <tenon/hook.h>
 
-#include <algorithm>
 #include <array>
 #include <string>
+#include <string_view>
 
 namespace tenon {
 namespace {
 
-struct Pair {
-  uint32_t before;
-  uint32_t after;
-  const char* name;
-};
+constexpr std::string_view kBefore = "before_";
+constexpr std::string_view kAfter = "after_";
 
-constexpr std::array kPairs = {
-    Pair{TENON_EVENT_BEFORE_INIT, TENON_EVENT_AFTER_INIT, "init"},
-    Pair{TENON_EVENT_BEFORE_EPOCH, TENON_EVENT_AFTER_EPOCH, "epoch"},
-    Pair{TENON_EVENT_BEFORE_WINDOW, TENON_EVENT_AFTER_WINDOW, "window"},
-    Pair{TENON_EVENT_BEFORE_STEP, TENON_EVENT_AFTER_STEP, "step"},
-    Pair{TENON_EVENT_BEFORE_FORWARD, TENON_EVENT_AFTER_FORWARD, "forward"},
-    Pair{TENON_EVENT_BEFORE_LOSS, TENON_EVENT_AFTER_LOSS, "loss"},
-    Pair{TENON_EVENT_BEFORE_BACKWARD, TENON_EVENT_AFTER_BACKWARD, "backward"},
-    Pair{TENON_EVENT_BEFORE_OPTIMIZER_STEP, TENON_EVENT_AFTER_OPTIMIZER_STEP, "optimizer_step"},
-    Pair{TENON_EVENT_BEFORE_EVALUATE, TENON_EVENT_AFTER_EVALUATE, "evaluate"},
-    Pair{TENON_EVENT_BEFORE_CHECKPOINT, TENON_EVENT_AFTER_CHECKPOINT, "checkpoint"},
-};
+// The event after_X for the event before_X; TENON_NUM_EVENTS for other events.
+constexpr uint32_t end_of(uint32_t event) {
+  const std::string_view name = find_event_name(event);
+  for (uint32_t other = 0; name.starts_with(kBefore) && other < TENON_NUM_EVENTS; ++other) {
+    const std::string_view end = find_event_name(other);
+    if (end.starts_with(kAfter) && end.substr(kAfter.size()) == name.substr(kBefore.size())) {
+      return other;
+    }
+  }
+  return TENON_NUM_EVENTS;
+}
+
+constexpr auto kEnds = [] {
+  std::array<uint32_t, TENON_NUM_EVENTS> ends{};
+  for (uint32_t event = 0; event < TENON_NUM_EVENTS; ++event) {
+    ends[event] = end_of(event);
+  }
+  return ends;
+}();
 
 }  // namespace
 
 void EventSpans::begin(uint32_t event, uint64_t step) {
-  const auto* const pair = std::find_if(
-      kPairs.begin(), kPairs.end(), [event](const Pair& p) { return p.before == event; });
-  if (pair != kPairs.end()) {
+  if (kEnds[event] != TENON_NUM_EVENTS) {
     const std::string number = event == TENON_EVENT_BEFORE_STEP ? std::to_string(step) : "";
-    open_.push_back({pair->after, std::make_unique<TraceSpan>(pair->name, number)});
+    const char* const name = find_event_name(event) + kBefore.size();
+    open_.push_back({kEnds[event], std::make_unique<TraceSpan>(name, number)});
   }
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Shows pairs of events as spans in a profile: the span "forward" lasts from before_forward to
-// after_forward, and includes the work of their hooks.
+// after_forward, and includes the work of their hooks. Each event before_X with an event after_X is
+// such a pair.
 // Invariant: if a profile begins between a before_ event and its after_ event, after_ ends no span.
 // Threads: the train thread alone.
 #pragma once
