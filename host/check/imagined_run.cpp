@@ -60,6 +60,7 @@ ImaginedRun::ImaginedRun(HookProxy hook, const ExecBase& exec, std::string run_d
 }
 
 void ImaginedRun::fire(uint32_t event, const Watcher& watcher, const char* message) {
+  fired_ |= TENON_EVENT_BIT(event);
   if (!hook().wants(event)) {
     return;
   }
@@ -159,6 +160,12 @@ void ImaginedRun::end(const Watcher& watcher) {
   fire(TENON_EVENT_OUT_OF_DATA, watcher);
   fire(TENON_EVENT_AFTER_WINDOW, watcher);
   fire(TENON_EVENT_AFTER_EPOCH, watcher);
+  for (uint32_t event = 0; event < TENON_NUM_EVENTS; ++event) {
+    const uint64_t last = TENON_EVENT_BIT(TENON_EVENT_ON_ERROR) | TENON_EVENT_BIT(TENON_EVENT_END);
+    if (((fired_ | last) & TENON_EVENT_BIT(event)) == 0) {
+      fire(event, watcher);
+    }
+  }
   fire(TENON_EVENT_ON_ERROR, watcher, "[run.operator_failed] an imagined error");
   fire(TENON_EVENT_END, watcher, "failed");
 }

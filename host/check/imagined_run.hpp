@@ -46,7 +46,8 @@ class ImaginedRun final : public RunView {
   void begin(const Watcher& watcher, const std::function<void()>& load = nullptr);
   // Fires all events of steps first to last, with an evaluation, a checkpoint and a skipped update.
   void train(uint64_t first, uint64_t last, const Watcher& watcher);
-  // Fires the events at the end of the data and of the run.
+  // Fires the events at the end of the data and of the run. Events that were not fired so far come
+  // before on_error, so that a hook meets each event that the SDK has.
   void end(const Watcher& watcher);
 
   const HookProxy& hook() const { return hooks_.hooks().front(); }
@@ -103,6 +104,7 @@ class ImaginedRun final : public RunView {
   std::map<std::string, at::Tensor, std::less<>> outputs_;
   std::map<std::string, at::Tensor, std::less<>> scalars_;
   std::vector<Parameter> parameters_;
+  uint64_t fired_ = 0;  // TENON_EVENT_BIT of events, also if the hook does not want them
   bool has_batch_ = false;
   bool has_outputs_ = false;
   bool has_gradients_ = false;
