@@ -3,6 +3,7 @@
 #include "host/json/schema_check.hpp"
 
 #include "host/json/json_path.hpp"
+#include "host/json/one_or_named.hpp"
 #include "host/json/schema_keyword.hpp"
 #include "host/json/schema_words.hpp"
 #include "host/text/counted.hpp"
@@ -118,6 +119,7 @@ class Walk {
       check_list(value, schema, pointer);
     } else if (value.is_object()) {
       check_object(value, schema, pointer);
+      check_form(value, form_of_object(value, schema), pointer);
     }
     check_variants(value, schema, pointer);
     if (const json* const all = find_keyword(schema, "allOf", KeywordType::kArray)) {
@@ -395,10 +397,11 @@ class Walk {
         }
       }
     }
-    if (required == nullptr) {
-      return;
+    if (const json* const names = find_keyword(schema, "propertyNames", KeywordType::kObject)) {
+      check_names(value, *names, pointer);
     }
-    for (const std::string& key : strings_of(*required)) {
+    for (const std::string& key :
+         required != nullptr ? strings_of(*required) : std::vector<std::string>()) {
       const json* const described = property(key);
       const bool has_default =
           described != nullptr && described->is_object() && described->contains("default");
@@ -417,6 +420,43 @@ class Walk {
           "",
           meaning != nullptr ? meaning->get<std::string>() : "");
       problems_.back().place = places_.written_at(pointer);
+    }
+  }
+
+  // Checks one object, or each of several by name.
+  void check_form(const json& value, const FormOfObject& form, const std::string& pointer) {
+    if (form.one == nullptr) {
+      return;
+    }
+    if (form.is_one) {
+      check(value, *form.one, pointer);
+      return;
+    }
+    for (const auto& [name, child] : value.items()) {
+      check(child, *form.one, join_pointer(pointer, name));
+    }
+    if (form.names != nullptr) {
+      check_names(value, *form.names, pointer);
+    }
+  }
+
+  // Checks the names of an object's keys if the schema says in words what they must be. The arbiter
+  // checks other demands on names.
+  void check_names(const json& object, const json& names, const std::string& pointer) {
+    const json* const pattern = find_keyword(names, "pattern", KeywordType::kString);
+    const json* const words = find_keyword(names, "description", KeywordType::kString);
+    if (pattern == nullptr || words == nullptr) {
+      return;
+    }
+    const json* const title = find_keyword(names, "title", KeywordType::kString);
+    for (const auto& [name, child] : object.items()) {
+      if (name.size() > kMaxPatternBytes || !std::regex_search(name, regex_of(*pattern))) {
+        add("recipe.bad_value",
+            join_pointer(pointer, name),
+            "invalid " + (title != nullptr ? title->get<std::string>() : std::string("name")),
+            words->get<std::string>(),
+            brief_value(name));
+      }
     }
   }
 

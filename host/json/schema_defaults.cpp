@@ -61,6 +61,10 @@ void apply_defaults(json& value, const json& schema, const std::string& pointer,
             at = static_cast<std::int64_t>(number);
           }
         }
+        if (const auto meaning = rules.find("x-tenon-null");
+            at.is_null() && meaning != rules.end()) {
+          at = *meaning;
+        }
         const auto properties = rules.find("properties");
         if (at.is_object() && properties != rules.end() && properties->is_object()) {
           fill(at, *properties, where, places);

@@ -3,6 +3,7 @@
 #include "host/json/schema_visit.hpp"
 
 #include "host/json/json_path.hpp"
+#include "host/json/one_or_named.hpp"
 #include "host/json/schema_check.hpp"
 #include "host/json/schema_keyword.hpp"
 #include "host/json/schema_words.hpp"
@@ -31,6 +32,23 @@ const json* fitting_variant(const json& value, const json& schema) {
   return nullptr;
 }
 
+namespace {
+
+void visit_form(json& value,
+                const FormOfObject& form,
+                const std::string& pointer,
+                const SchemaVisit& visit) {
+  if (form.is_one) {
+    visit_schema(value, *form.one, pointer, visit);
+    return;
+  }
+  for (const std::string& name : keys_of(value)) {
+    visit_schema(value[name], *form.one, join_pointer(pointer, name), visit);
+  }
+}
+
+}  // namespace
+
 void visit_schema(json& value,
                   const json& schema,
                   const std::string& pointer,
@@ -38,7 +56,9 @@ void visit_schema(json& value,
   if (!schema.is_object() || !visit(value, schema, pointer)) {
     return;
   }
-  if (value.is_array()) {
+  if (const FormOfObject form = form_of_object(value, schema); form.one != nullptr) {
+    visit_form(value, form, pointer, visit);
+  } else if (value.is_array()) {
     if (const json* const items = find_keyword(schema, "items", KeywordType::kObject)) {
       for (std::size_t i = 0; i < value.size(); ++i) {
         visit_schema(value[i], *items, join_pointer(pointer, i), visit);

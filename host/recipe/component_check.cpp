@@ -2,7 +2,6 @@
 
 #include "host/recipe/component_check.hpp"
 
-#include "host/error/utf8.hpp"
 #include "host/json/json_path.hpp"
 #include "host/json/json_source.hpp"
 #include "host/json/schema_arbiter.hpp"
@@ -17,7 +16,6 @@
 
 #include <algorithm>
 #include <set>
-#include <system_error>
 #include <utility>
 
 namespace tenon {
@@ -51,10 +49,10 @@ struct ComponentChecker::OptionSchema {
 };
 
 ComponentChecker::ComponentChecker(const ComponentCatalog& catalog,
-                                   std::filesystem::path folder,
+                                   AbsolutePaths& paths,
                                    PlaceMap& places,
                                    ProblemList& problems)
-    : catalog_(catalog), folder_(std::move(folder)), places_(places), problems_(problems) {}
+    : catalog_(catalog), paths_(paths), places_(places), problems_(problems) {}
 
 ComponentChecker::~ComponentChecker() = default;
 
@@ -238,7 +236,7 @@ void ComponentChecker::check_options(const OptionSchema& schema,
         }
         return false;
       });
-  make_paths_absolute(options, schema.schema, pointer);
+  paths_.make_absolute(options, schema.schema, pointer);
   use.options = options.dump();
 }
 
@@ -314,58 +312,6 @@ bool ComponentChecker::comes_back(const ComponentRef& ref) const {
     }
   }
   return false;
-}
-
-void ComponentChecker::make_paths_absolute(json& value,
-                                           const json& schema,
-                                           const std::string& pointer) {
-  visit_schema(
-      value, schema, pointer, [this](json& at, const json& rules, const std::string& where) {
-        const auto mark = rules.find("x-tenon-path");
-        if (at.is_string() && mark != rules.end() && *mark == json(true)) {
-          make_absolute(at, where);
-        }
-        return !rules.contains("x-tenon-component");
-      });
-}
-
-void ComponentChecker::make_absolute(json& text, const std::string& pointer) {
-  const auto& path = text.get_ref<const std::string&>();
-  if (path.empty() || path.find("://") != std::string::npos) {  // no path, or a remote one
-    return;
-  }
-  std::error_code failure;
-  const bool is_set = places_.at(pointer).origin == PlaceOrigin::kSet;
-  // The absolute form of "", the folder of "recipe.json", is an error.
-  const std::filesystem::path folder = is_set || folder_.empty()
-                                           ? std::filesystem::current_path(failure)
-                                           : std::filesystem::absolute(folder_, failure);
-  std::string absolute = (folder / path).lexically_normal().string();
-  // A shell expands ~ at the start of a word only, and not in a recipe.
-  if (const bool is_home = path == "~" || path.starts_with("~/");
-      is_home && !std::filesystem::exists(folder / "~", failure)) {
-    problems_.push_back({.id = "recipe.bad_value",
-                         .place = places_.at(pointer),
-                         .pointer = pointer,
-                         .what = "~ does not stand for the home folder here",
-                         .expected = "a path, for example \"${ENV:HOME}" + path.substr(1) + "\"",
-                         .found = brief_value(text)});
-    return;
-  }
-  if (!is_utf8(absolute)) {
-    problems_.push_back({.id = "recipe.not_utf8",
-                         .place = places_.at(pointer),
-                         .pointer = pointer,
-                         .what = formatted("the folder in which the path starts has a name that is "
-                                           "not UTF-8 (byte {})",
-                                           invalid_utf8_at(absolute) + 1),
-                         .found = brief_value(text)});
-    return;
-  }
-  if (std::filesystem::path(path).is_relative()) {
-    folders_.insert_or_assign(pointer, folder.lexically_normal().string());
-  }
-  text = std::move(absolute);
 }
 
 }  // namespace tenon

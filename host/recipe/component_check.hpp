@@ -7,12 +7,12 @@
 
 #include "host/json/place.hpp"
 #include "host/json/problem.hpp"
+#include "host/recipe/absolute_paths.hpp"
 #include "host/recipe/component_catalog.hpp"
 #include "host/recipe/recipe.hpp"
 
 #include <nlohmann/json_fwd.hpp>
 
-#include <filesystem>
 #include <map>
 #include <memory>
 #include <optional>
@@ -43,12 +43,11 @@ struct CheckedGroup {
 
 class ComponentChecker {
  public:
-  // Relative paths start at `folder`; paths of a --set start at the current folder. Problems are
-  // added to `problems`.
+  // Problems are added to `problems`.
   //
-  // Owner    `catalog`, `places` and `problems` are borrowed for the life of this object
+  // Owner    all arguments are borrowed for the life of this object
   ComponentChecker(const ComponentCatalog& catalog,
-                   std::filesystem::path folder,
+                   AbsolutePaths& paths,
                    PlaceMap& places,
                    ProblemList& problems);
   ~ComponentChecker();
@@ -76,14 +75,6 @@ class ComponentChecker {
 
   const std::vector<ComponentRef>& refs() const { return refs_; }
 
-  // Returns the folders in which relative paths start, by the pointers of the paths.
-  const std::map<std::string, std::string>& folders() const { return folders_; }
-
-  // Makes the strings that `schema` marks as paths absolute.
-  void make_paths_absolute(nlohmann::json& value,
-                           const nlohmann::json& schema,
-                           const std::string& pointer);
-
  private:
   struct OptionSchema;
 
@@ -101,17 +92,15 @@ class ComponentChecker {
   ComponentUse check_nested(const std::string& kind,
                             nlohmann::json& node,
                             const std::string& pointer);
-  void make_absolute(nlohmann::json& text, const std::string& pointer);
   bool comes_back(const ComponentRef& ref) const;
 
   const ComponentCatalog& catalog_;
-  const std::filesystem::path folder_;
+  AbsolutePaths& paths_;
   PlaceMap& places_;
   ProblemList& problems_;
   std::map<std::string, std::unique_ptr<OptionSchema>> schemas_;
   std::map<std::string, std::string> kinds_;  // kinds of the checked components, by pointer
   std::vector<ComponentRef> refs_;
-  std::map<std::string, std::string> folders_;
 };
 
 }  // namespace tenon

@@ -36,6 +36,7 @@ struct ComponentUse::Nested {
 };
 
 using ComponentVisit = std::function<void(const ComponentUse&)>;
+using ComponentFill = std::function<void(ComponentUse&)>;
 
 // Maps the name that a component uses to MODEL.OUTPUT or a field of the batch.
 using InputMap = std::map<std::string, std::string>;

@@ -85,14 +85,10 @@ struct DatasetUse {
   template <class Section>
   static void bind(Section& s) {
     s.doc("a dataset, or a mix of several");
-    s.printed(R"({"if": {"required": ["mix"]},
-        "then": {"not": {"anyOf": [{"required": ["type"]}, {"required": ["options"]}]}},
-        "else": {"required": ["type"], "properties": {"when_one_ends": false}}})");
-    s.component("dataset", &DatasetUse::use).absent();
+    s.component("dataset", &DatasetUse::use, "mix").absent();
     s.key("mix", &DatasetUse::mix)
         .min_items(1)
         .absent()
-        .printed(R"({"contains": {"properties": {"weight": {"exclusiveMinimum": 0}}}})")
         .doc("several datasets, each read in proportion to its weight");
     s.choice("when_one_ends",
              &DatasetUse::when_one_ends,

@@ -4,8 +4,8 @@
 
 #include "host/json/expand.hpp"
 #include "host/json/json_path.hpp"
+#include "host/json/one_or_named.hpp"
 #include "host/json/schema_words.hpp"
-#include "host/recipe/eval_sites.hpp"
 #include "host/recipe/recipe_key.hpp"
 #include "host/recipe/recipe_sections.hpp"
 
@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace tenon {
@@ -43,9 +44,11 @@ const KeySchema& entries_of(const KeySchema& schema) {
   return items != schema.end() ? *items : kAlphabet;
 }
 
-// The schema of one dataset, or of an object of datasets by name.
-KeySchema by_form(const json& value, const KeySchema& dataset) {
-  return is_single_dataset(value) ? dataset : KeySchema{{"additionalProperties", dataset}};
+// The schema of one object, or of such objects by name.
+KeySchema by_form(const json& value, const KeySchema& keyword) {
+  return is_one(value, keyword.at("keys_of_one").get<std::vector<std::string>>())
+             ? keyword.at("one")
+             : KeySchema{{"additionalProperties", keyword.at("one")}};
 }
 
 // The keys in the order of the schema, then all other keys in alphabetical order.
@@ -68,65 +71,88 @@ std::vector<std::string> ordered_keys(const json& object, const KeySchema& schem
   return keys;
 }
 
-void escape_strings(json& value) {
-  if (value.is_structured()) {
-    std::ranges::for_each(value, escape_strings);
-  } else if (value.is_string()) {
-    value = escape_environment(value.get_ref<const std::string&>());
-  }
-}
+class Printer {
+ public:
+  explicit Printer(const WrittenStrings& written) : written_(written) {}
 
-void print(const json& value, std::size_t indent, const KeySchema& schema, std::string& text) {
-  if (const auto dataset = schema.find("x-tenon-one-or-named");
-      dataset != schema.end() && value.is_object()) {
-    print(value, indent, by_form(value, *dataset), text);
-    return;
+  std::string take() { return std::move(text_); }
+
+  void print(const json& value,
+             const std::string& pointer,
+             std::size_t indent,
+             const KeySchema& schema) {
+    if (const auto keyword = schema.find("x-tenon-one-or-named");
+        keyword != schema.end() && value.is_object()) {
+      print(value, pointer, indent, by_form(value, *keyword));
+    } else if (value.is_object() && !value.empty()) {
+      print_object(value, pointer, indent, schema);
+    } else if (value.is_array() && !value.empty()) {
+      print_list(value, pointer, indent, schema);
+    } else {
+      text_ += plain(value, pointer);
+    }
   }
-  const std::string margin = "\n" + std::string(indent + 2, ' ');
-  const std::string end = "\n" + std::string(indent, ' ');
-  std::string_view comma;
-  if (value.is_object() && !value.empty()) {
-    text += '{';
-    for (const std::string& key : ordered_keys(value, schema)) {
-      text.append(comma).append(margin).append(json(key).dump()).append(": ");
-      print(value.at(key), indent + 2, below(schema, key), text);
+
+ private:
+  void print_object(const json& object,
+                    const std::string& pointer,
+                    std::size_t indent,
+                    const KeySchema& schema) {
+    std::string_view comma = "{";
+    for (const std::string& key : ordered_keys(object, schema)) {
+      text_.append(comma).append(margin(indent + 2)).append(json(key).dump()).append(": ");
+      print(object.at(key), join_pointer(pointer, key), indent + 2, below(schema, key));
       comma = ",";
     }
-    text.append(end).append("}");
-  } else if (value.is_array() && !value.empty()) {
-    std::string line;
-    for (const json& entry : value) {
-      line += (line.empty() ? "" : ", ") + (entry.is_structured() ? "" : entry.dump());
-    }
+    text_.append(margin(indent)).append("}");
+  }
+
+  void print_list(const json& list,
+                  const std::string& pointer,
+                  std::size_t indent,
+                  const KeySchema& schema) {
     const bool is_plain =
-        std::ranges::none_of(value, [](const json& entry) { return entry.is_structured(); });
+        std::ranges::none_of(list, [](const json& entry) { return entry.is_structured(); });
+    std::string line;
+    for (std::size_t i = 0; is_plain && i < list.size(); ++i) {
+      line += (i > 0 ? ", " : "") + plain(list[i], join_pointer(pointer, i));
+    }
     if (is_plain && line.size() <= kMaxLine) {
-      text.append("[").append(line).append("]");
+      text_.append("[").append(line).append("]");
       return;
     }
-    text += '[';
-    for (const json& entry : value) {
-      text.append(comma).append(margin);
-      print(entry, indent + 2, entries_of(schema), text);
+    std::string_view comma = "[";
+    for (std::size_t i = 0; i < list.size(); ++i) {
+      text_.append(comma).append(margin(indent + 2));
+      print(list[i], join_pointer(pointer, i), indent + 2, entries_of(schema));
       comma = ",";
     }
-    text.append(end).append("]");
-  } else {
-    text += value.dump();
+    text_.append(margin(indent)).append("]");
   }
-}
+
+  // A string as the user wrote it, or with "${" escaped; any other value as JSON.
+  std::string plain(const json& value, const std::string& pointer) const {
+    if (!value.is_string()) {
+      return value.dump();
+    }
+    const auto written = written_.find(pointer);
+    return json(written != written_.end() ? written->second
+                                          : escape_environment(value.get_ref<const std::string&>()))
+        .dump();
+  }
+
+  static std::string margin(std::size_t indent) { return "\n" + std::string(indent, ' '); }
+
+  const WrittenStrings& written_;
+  std::string text_;
+};
 
 }  // namespace
 
 std::string print_recipe(const json& recipe, const WrittenStrings& written) {
-  json escaped = recipe;
-  escape_strings(escaped);
-  for (const auto& [pointer, string] : written) {
-    *find_at(escaped, pointer) = string;
-  }
-  std::string text;
-  print(escaped, 0, ordered_recipe_schema(), text);
-  return text + "\n";
+  Printer printer(written);
+  printer.print(recipe, "", 0, ordered_recipe_schema());
+  return printer.take() + "\n";
 }
 
 std::string expanded_string(const std::string& frozen) {

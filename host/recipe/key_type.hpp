@@ -5,6 +5,7 @@
 #pragma once
 
 #include "host/json/json_path.hpp"
+#include "host/recipe/bound_keys.hpp"
 #include "host/recipe/component_use.hpp"
 #include "host/recipe/recipe_key.hpp"
 
@@ -14,7 +15,6 @@
 #include <cmath>
 #include <concepts>
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <string>
 #include <type_traits>
@@ -24,24 +24,25 @@
 
 namespace tenon {
 
-// A value of a complete and checked recipe, and its place.
+// A value of a complete recipe, and its place. What is read is added to `keys`.
 struct KeyValue {
   const nlohmann::json& value;
   const std::string& pointer;
-  const std::map<std::string, ComponentUse>& components;  // components of the recipe, by pointer
+  BoundKeys& keys;
 };
 
 // Functions of a key's type:
 // schema(key): returns the JSON Schema, without the key's doc and default.
 // json(key, value): returns `value` as the JSON of a default, or no_preset().
 // read(key, at, out): sets `out` from a value that the schema allows. Null leaves `out` unchanged.
+//   Parts that have a problem are not read.
 // visit(value, f): calls `f` for each component in `value`.
 template <class T>
 struct KeyType;
 
 struct PlainKeyType {
   template <class T>
-  static void visit(const T&, const ComponentVisit&) {}
+  static void visit(T&, const ComponentFill&) {}
 };
 
 template <>
@@ -124,19 +125,27 @@ struct KeyType<InputMap> : PlainKeyType {
   }
   static KeySchema json(const RecipeKey&, const InputMap&) { return KeySchema::object(); }
   static void read(const RecipeKey&, const KeyValue& at, InputMap& out) {
-    out = at.value.get<InputMap>();
+    for (const auto& [name, value] : at.value.items()) {
+      if (value.is_string()) {
+        out[name] = value.get<std::string>();
+      }
+    }
   }
 };
 
-// Reads the component at this pointer, if there is one.
-inline void read_use(const KeyValue& at, ComponentUse& out) {
-  const auto found = at.components.find(at.pointer);
-  if (found != at.components.end()) {
-    out = found->second;
+// Reads the type of a component. The checks of components fill in the rest, except for a component
+// without a type, whose kind stays "".
+inline void read_use(const std::string& kind, const KeyValue& at, ComponentUse& out) {
+  out.pointer = at.pointer;
+  out.place = at.keys.place(at.pointer).text();
+  const auto type = at.value.is_object() ? at.value.find("type") : at.value.end();
+  if (type != at.value.end() && type->is_string()) {
+    out.kind = kind;
+    out.type = type->get<std::string>();
   }
 }
 
-inline void visit_use(const ComponentUse& use, const ComponentVisit& f) {
+inline void visit_use(ComponentUse& use, const ComponentFill& f) {
   if (!use.kind.empty()) {
     f(use);
   }
@@ -145,7 +154,7 @@ inline void visit_use(const ComponentUse& use, const ComponentVisit& f) {
 template <>
 struct KeyType<ComponentUse> {
   static KeySchema schema(const RecipeKey& key) {
-    SectionSchema made({.doc = "", .slot = key.kind(), .printed = ""});
+    SectionSchema made({.doc = "", .slot = key.kind(), .rules = nullptr});
     RecipeKey type("type");
     type.doc(kTypeDoc).required();
     made.add(type, {{"type", "string"}, {"minLength", 1}}, no_preset());
@@ -155,8 +164,10 @@ struct KeyType<ComponentUse> {
     return made.take();
   }
   static KeySchema json(const RecipeKey&, const ComponentUse&) { return no_preset(); }
-  static void read(const RecipeKey&, const KeyValue& at, ComponentUse& out) { read_use(at, out); }
-  static void visit(const ComponentUse& use, const ComponentVisit& f) { visit_use(use, f); }
+  static void read(const RecipeKey& key, const KeyValue& at, ComponentUse& out) {
+    read_use(key.kind(), at, out);
+  }
+  static void visit(ComponentUse& use, const ComponentFill& f) { visit_use(use, f); }
 };
 
 template <class T>
@@ -177,7 +188,7 @@ struct KeyType<std::optional<T>> {
       KeyType<T>::read(key, at, out.emplace());
     }
   }
-  static void visit(const std::optional<T>& value, const ComponentVisit& f) {
+  static void visit(std::optional<T>& value, const ComponentFill& f) {
     if (value) {
       KeyType<T>::visit(*value, f);
     }
@@ -203,11 +214,15 @@ struct KeyType<std::vector<T>> {
     }
     for (std::size_t i = 0; at.value.is_array() && i < at.value.size(); ++i) {
       const std::string pointer = join_pointer(at.pointer, i);
-      KeyType<T>::read(key, {at.value[i], pointer, at.components}, out.emplace_back());
+      T& entry = out.emplace_back();
+      at.keys.add(pointer, at.value[i]);
+      if (!at.keys.has_problem(pointer)) {
+        KeyType<T>::read(key, {at.value[i], pointer, at.keys}, entry);
+      }
     }
   }
-  static void visit(const std::vector<T>& values, const ComponentVisit& f) {
-    for (const T& value : values) {
+  static void visit(std::vector<T>& values, const ComponentFill& f) {
+    for (T& value : values) {
       KeyType<T>::visit(value, f);
     }
   }

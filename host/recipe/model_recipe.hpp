@@ -54,12 +54,6 @@ struct ModelUse {
   template <class Section>
   static void bind(Section& s) {
     s.doc("the model");
-    s.printed(R"({"if": {"required": ["optimizer"], "properties": {"optimizer": {"const": false}}},
-                  "then": {"oneOf": [{"required": ["load"]}, {"required": ["parameters_of"]}],
-                           "properties": {"load": {"minItems": 1}, "frozen": {"maxItems": 0}}},
-                  "else": {"properties": {"load": {"maxItems": 0}},
-                           "not": {"anyOf": [{"required": ["parameters_of"]},
-                                             {"required": ["outputs"]}]}}})");
     s.component("model", &ModelUse::use);
     s.key("inputs", &ModelUse::inputs).non_empty().doc(kInputsDoc);
     s.key("load", &ModelUse::load)
@@ -151,7 +145,7 @@ struct OptimizerGroup {
         .required()
         .doc("pattern of parameter names; '*' matches any text, '?' any character")
         .resume(ChangeClass::kRefused, "parameters would move between groups");
-    s.inherited(&OptimizerGroup::use);
+    s.inherited("optimizer", &OptimizerGroup::use);
   }
 };
 

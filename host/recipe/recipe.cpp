@@ -9,7 +9,7 @@
 namespace tenon {
 namespace {
 
-// contradiction.cpp requires packing, and whole microbatches of one rank.
+// train_rules.cpp requires packing, and whole microbatches of one rank.
 std::int64_t microbatches_of_tokens(const Recipe& recipe, std::int64_t num_ranks) {
   const std::int64_t tokens = *recipe.train.global_batch_tokens;
   const std::int64_t row = recipe.data.train.packing->length;

@@ -80,14 +80,6 @@ struct Recipe {
  private:
   template <class Section>
   static void bind_run(Section& s) {
-    s.printed(R"({"allOf": [
-        {"anyOf": [{"required": ["model"]}, {"required": ["models"]}]},
-        {"if": {"required": ["model", "models"]},
-         "then": {"properties": {"models": {
-           "not": {"required": ["main"]},
-           "additionalProperties": {
-             "required": ["optimizer"], "properties": {"optimizer": {"const": false}}}}}}},
-        {"oneOf": [{"required": ["loss"]}, {"required": ["losses"]}]}]})");
     s.template unread<std::string>("$schema").short_form().doc(
         "schema for editors; ignored by runs");
     s.key("name", &Recipe::name)
@@ -163,9 +155,8 @@ struct Recipe {
   static void bind_components(Section& s) {
     s.key("model", &Recipe::model).short_form();
     s.named("models", &Recipe::further_models)
-        .min_keys(1)
         .absent()
-        .printed(R"({"propertyNames": {"pattern": "^[A-Za-z0-9_-]{1,100}$"}})")
+        .names({"name", "^[A-Za-z0-9_-]{1,100}$", "letters, digits, '_' and '-', at most 100"})
         .doc(
             "models by name, of which one has an optimizer; \"model\" is short for an entry named "
             "\"main\"")
@@ -175,7 +166,9 @@ struct Recipe {
         .doc("columns to compute from columns of the batch, before anything else reads it")
         .resume(ChangeClass::kRefused, "the model would see other columns");
     s.named("tables", &Recipe::tables)
-        .printed(R"({"propertyNames": {"pattern": "^[A-Za-z0-9_.*?-]{1,100}$"}})")
+        .names({"table name",
+                "^[A-Za-z0-9_.*?-]{1,100}$",
+                "letters, digits, '_', '-' and '.', at most 100, or a pattern with '*' and '?'"})
         .doc(
             "embedding tables by name; a name with '*' or '?' is a pattern that sets defaults for "
             "the tables it matches")
@@ -232,6 +225,7 @@ struct Recipe {
 // Calls `f` for each component that the recipe names outside options, in the order of its keys.
 // Components inside options are in `nested` of the outer component.
 void for_each_component(const Recipe& recipe, const ComponentVisit& f);
+void fill_each_component(Recipe& recipe, const ComponentFill& f);
 
 // Returns the recipe in its long form with all defaults, as JSON text that ends in a line break.
 // Reading the text gives the same recipe and the same text.

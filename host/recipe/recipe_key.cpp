@@ -102,6 +102,11 @@ RecipeKey& RecipeKey::min_keys(int n) {
   return *this;
 }
 
+RecipeKey& RecipeKey::names(const NameForm& form) {
+  keywords_["propertyNames"] = name_schema(form);
+  return *this;
+}
+
 RecipeKey& RecipeKey::component(const char* kind) {
   kind_ = kind;
   return *this;
@@ -143,11 +148,6 @@ RecipeKey& RecipeKey::formerly(const char* old_value, const char* value) {
   return *this;
 }
 
-RecipeKey& RecipeKey::printed(const char* json_text) {
-  keywords_["x-tenon-printed"] = KeySchema::parse(json_text);
-  return *this;
-}
-
 RecipeKey& RecipeKey::not_yet(const char* what, const char* unless, const char* instead) {
   unavailable_ = {{"what", what}, {"unless", KeySchema::parse(unless)}};
   if (*instead != '\0') {
@@ -176,9 +176,13 @@ SectionSchema::SectionSchema(const Object& object) {
   if (!object.slot.empty()) {
     schema_["x-tenon-slot"] = object.slot;
   }
-  if (!object.printed.empty()) {
-    schema_["x-tenon-printed"] = KeySchema::parse(object.printed);
+  if (!object.rules.is_null()) {
+    schema_["x-tenon-printed"] = object.rules;
   }
+}
+
+KeySchema name_schema(const NameForm& form) {
+  return {{"title", form.what}, {"pattern", form.pattern}, {"description", form.words}};
 }
 
 void SectionSchema::add(const RecipeKey& key, KeySchema schema, KeySchema preset) {

@@ -21,6 +21,16 @@ inline constexpr char kTypeDoc[] =
     "type that a plugin registers; PLUGIN-ID/TYPE if several plugins offer it";
 inline constexpr char kOptionsDoc[] = "options, as the component's own schema defines them";
 
+// What names must be that become parts of file names and metric names.
+struct NameForm {
+  const char* what;     // "name"; "table name"
+  const char* pattern;  // regular expression
+  const char* words;    // the same in words
+};
+
+// Returns the form as a schema of names.
+KeySchema name_schema(const NameForm& form);
+
 // A key of a recipe section. Setters return the key, so that calls chain.
 class RecipeKey {
  public:
@@ -55,6 +65,8 @@ class RecipeKey {
   // Allows a single entry without a list around it.
   RecipeKey& or_one();
   RecipeKey& min_keys(int n);
+  // What the names of an object's entries must be.
+  RecipeKey& names(const NameForm& form);
   // The kind of a ComponentUse.
   RecipeKey& component(const char* kind);
 
@@ -72,8 +84,6 @@ class RecipeKey {
   RecipeKey& formerly(const char* name);
   // A name that a choice had in an earlier release.
   RecipeKey& formerly(const char* old_value, const char* value);
-  // Rules as JSON, for --print-schema only.
-  RecipeKey& printed(const char* json_text);
   RecipeKey& not_yet(const char* what, const char* unless, const char* instead);
 
   const std::string& name() const { return name_; }
@@ -109,8 +119,8 @@ class SectionSchema {
  public:
   struct Object {
     std::string doc;
-    std::string slot;     // kind of the component that the object is; "" if it is none
-    std::string printed;  // rules for --print-schema, as JSON
+    std::string slot;  // kind of the component that the object is; "" if it is none
+    KeySchema rules;   // rules across keys, for --print-schema; null if there are none
     bool is_open = false;
     bool has_text_form = false;
     std::string_view word_pattern = "";  // of the text form, if that is no path

@@ -7,16 +7,15 @@
 #include "host/json/json_source.hpp"
 #include "host/json/override.hpp"
 #include "host/json/schema_check.hpp"
-#include "host/json/schema_defaults.hpp"
 #include "host/json/schema_words.hpp"
 #include "host/json/written_text.hpp"
+#include "host/recipe/absolute_paths.hpp"
 #include "host/recipe/component_check.hpp"
-#include "host/recipe/component_sites.hpp"
-#include "host/recipe/contradiction.hpp"
-#include "host/recipe/eval_sites.hpp"
 #include "host/recipe/foreign_keys.hpp"
 #include "host/recipe/old_names.hpp"
-#include "host/recipe/recipe_build.hpp"
+#include "host/recipe/recipe_defaults.hpp"
+#include "host/recipe/recipe_freeze.hpp"
+#include "host/recipe/recipe_rules.hpp"
 #include "host/recipe/recipe_schema.hpp"
 #include "host/recipe/recipe_sections.hpp"
 
@@ -24,7 +23,7 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <map>
+#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -33,13 +32,19 @@ namespace tenon {
 using nlohmann::json;
 
 struct RecipeDraft::Impl {
+  explicit Impl(RecipeRequest wanted)
+      : request(std::move(wanted)),
+        paths(std::filesystem::path(request.path).parent_path(), places, problems) {}
+
   RecipeRequest request;
   json root;
   PlaceMap places;
   ProblemList problems;
   ExpandedStrings strings;
+  AbsolutePaths paths;
+  std::optional<BoundKeys> keys;  // of `recipe`, which is as bound until finish_recipe()
+  Recipe recipe;
   std::vector<NeededComponent> components;
-  std::vector<PluginNeed> plugins;
 };
 
 namespace {
@@ -89,49 +94,64 @@ void drop_fingerprints(Draft& draft) {
   }
 }
 
-void list_components(Draft& draft) {
-  for (const ComponentSite& site : component_sites(draft.root)) {
-    const json& node = *find_at(draft.root, site.pointer);
-    const auto type = node.find("type");
-    if (type != node.end() && type->is_string()) {
-      draft.components.push_back(
-          {.kind = site.kind, .name = type->get<std::string>(), .pointer = site.pointer});
-    }
-    if (const auto options = node.find("options"); options != node.end()) {
-      for (const auto& [key, value] : options->items()) {
-        add_nested_components(value, join_pointer(site.pointer + "/options", key), draft);
-      }
-    }
-    const auto groups = node.find("groups");
-    if (site.kind == "optimizer" && groups != node.end() && groups->is_array()) {
-      for (std::size_t i = 0; i < groups->size(); ++i) {
-        const json& group = (*groups)[i];
-        if (group.is_object() && group.contains("type") && group["type"].is_string()) {
-          draft.components.push_back({.kind = "optimizer",
-                                      .name = group["type"].get<std::string>(),
-                                      .pointer = join_pointer("/optimizer/groups", i)});
-        }
-      }
-    }
-  }
+constexpr std::string_view kGroups = "/optimizer/groups";
+
+// Groups of the optimizer inherit options, so they are checked with the optimizer.
+bool is_group(const ComponentUse& use) {
+  return is_at_or_below(use.pointer, kGroups);
 }
 
-void list_plugins(Draft& draft) {
-  const json* const needs = find_at(draft.root, "/plugins/need");
-  if (needs == nullptr || !needs->is_array()) {
+void list_components(Draft& draft) {
+  fill_each_component(draft.recipe, [&draft](ComponentUse& use) {
+    draft.components.push_back({.kind = use.kind, .name = use.type, .pointer = use.pointer});
+    const std::string pointer = join_pointer(use.pointer, "options");
+    const json* const options = find_at(draft.root, pointer);
+    if (options != nullptr && !is_group(use)) {
+      for (const auto& [key, value] : options->items()) {
+        add_nested_components(value, join_pointer(pointer, key), draft);
+      }
+    }
+  });
+}
+
+void bind(Draft& draft) {
+  Recipe& recipe = draft.recipe;
+  draft.keys.emplace(draft.places, draft.problems);
+  read_sections(draft.root, *draft.keys, recipe);
+  recipe.file = draft.request.path;
+  std::erase_if(recipe.needs, [](const PluginNeed& need) { return need.id.empty(); });
+}
+
+// Checks the components of the recipe, and completes them. Returns the optimizer's groups.
+std::vector<CheckedGroup> check_components(Draft& draft, ComponentChecker& checker) {
+  fill_each_component(draft.recipe, [&](ComponentUse& use) {
+    if (!is_group(use)) {
+      use = checker.check(use.kind, *find_at(draft.root, use.pointer), use.pointer);
+      throw_if_full(draft);
+    }
+  });
+  OptimizerRecipe& optimizer = draft.recipe.optimizer;
+  ComponentUse base = optimizer.use;
+  base.kind = "optimizer";  // also if it has no type
+  std::vector<CheckedGroup> groups;
+  for (std::size_t i = 0; i < optimizer.groups.size(); ++i) {
+    const std::string pointer = join_pointer(kGroups, i);
+    groups.push_back(
+        checker.check_group(*find_at(draft.root, pointer), pointer, base, draft.root["optimizer"]));
+    optimizer.groups[i].use = groups.back().use;
+    throw_if_full(draft);
+  }
+  return groups;
+}
+
+// Separates the trained model from the others. With the short form "model", all others are named.
+void choose_trained(const BoundKeys& keys, Recipe& recipe) {
+  if (keys.has("/model")) {
     return;
   }
-  for (std::size_t i = 0; i < needs->size(); ++i) {
-    const std::string pointer = join_pointer("/plugins/need", i);
-    const bool is_good = std::ranges::none_of(
-        draft.problems.kept(),
-        [&pointer](const Problem& problem) { return problem.pointer == pointer; });
-    if (is_good && (*needs)[i].is_string()) {
-      PluginNeed& need =
-          draft.plugins.emplace_back(parse_need((*needs)[i].get<std::string>(), pointer));
-      need.place = draft.places.at(pointer);
-    }
-  }
+  const auto trained = std::ranges::find(recipe.further_models, true, &ModelUse::is_trained);
+  recipe.model = std::move(*trained);
+  recipe.further_models.erase(trained);
 }
 
 }  // namespace
@@ -145,15 +165,10 @@ const std::vector<NeededComponent>& RecipeDraft::components() const {
   return impl_->components;
 }
 const std::vector<PluginNeed>& RecipeDraft::plugins() const {
-  return impl_->plugins;
+  return impl_->recipe.needs;
 }
-std::string RecipeDraft::trust() const {
-  const json* const file = find_at(impl_->root, "/plugins/trust");
-  if (file == nullptr || !file->is_string()) {
-    return "";
-  }
-  const std::filesystem::path folder = std::filesystem::path(impl_->request.path).parent_path();
-  return (folder / file->get<std::string>()).string();
+const std::string& RecipeDraft::trust() const {
+  return impl_->recipe.trust;
 }
 const ProblemList& RecipeDraft::problems() const {
   return impl_->problems;
@@ -163,9 +178,8 @@ const std::string& RecipeDraft::file() const {
 }
 
 RecipeDraft read_recipe(const RecipeRequest& request) {
-  auto impl = std::make_unique<Draft>();
+  auto impl = std::make_unique<Draft>(request);
   Draft& draft = *impl;
-  draft.request = request;
   draft.root = parse_json(read_recipe_text(request.path), request.path, draft.places);
   if (!draft.root.is_object()) {
     throw RecipeErrors(
@@ -187,19 +201,12 @@ RecipeDraft read_recipe(const RecipeRequest& request) {
   drop_fingerprints(draft);
   draft.strings = expand_environment(draft.root, request.environment, draft.places, draft.problems);
   check_schema(draft.root, recipe_schema(), "", draft.places, draft.problems);
-  for (const EvalSite& site : eval_sites(draft.root)) {
-    const json& node = *find_at(draft.root, site.pointer);
-    check_schema(node, dataset_schema(), site.pointer, draft.places, draft.problems);
-  }
   throw_if_full(draft);
   point_to_own_keys(draft.problems);
-  apply_defaults(draft.root, recipe_schema(), "", draft.places);
-  for (const EvalSite& site : eval_sites(draft.root)) {
-    json& node = *find_at(draft.root, site.pointer);
-    apply_defaults(node, dataset_schema(), site.pointer, draft.places);
-  }
+  complete_recipe(draft.root, draft.places, request.path, request.compute_threads);
+  draft.paths.make_absolute(draft.root, recipe_schema(), "");
+  bind(draft);
   list_components(draft);
-  list_plugins(draft);
   show_as_written(draft.problems, draft.root, draft.strings);
   return RecipeDraft(std::move(impl));
 }
@@ -207,42 +214,20 @@ RecipeDraft read_recipe(const RecipeRequest& request) {
 Recipe finish_recipe(RecipeDraft done, const ComponentCatalog& catalog) {
   TENON_ASSERT(done.impl_ != nullptr, "a draft is finished once");
   Draft& draft = *done.impl_;
-  const std::filesystem::path folder = std::filesystem::path(draft.request.path).parent_path();
-  ComponentChecker checker(catalog, folder, draft.places, draft.problems);
-  std::map<std::string, ComponentUse> uses;
-  for (const ComponentSite& site : component_sites(draft.root)) {
-    uses.emplace(site.pointer,
-                 checker.check(site.kind, *find_at(draft.root, site.pointer), site.pointer));
-    throw_if_full(draft);
-  }
-  std::vector<CheckedGroup> groups;
-  const json* const group_nodes = find_at(draft.root, "/optimizer/groups");
-  if (group_nodes != nullptr && group_nodes->is_array()) {
-    for (std::size_t i = 0; i < group_nodes->size(); ++i) {
-      groups.push_back(checker.check_group((*group_nodes)[i],
-                                           join_pointer("/optimizer/groups", i),
-                                           uses.at("/optimizer"),
-                                           draft.root["optimizer"]));
-      throw_if_full(draft);
-    }
-  }
+  ComponentChecker checker(catalog, draft.paths, draft.places, draft.problems);
+  const std::vector<CheckedGroup> groups = check_components(draft, checker);
   checker.check_refs();
-  check_contradictions(draft.root, draft.places, draft.problems);
-  // Affects only the host's own paths: the recipe schema does not cover the options of components.
-  checker.make_paths_absolute(draft.root, recipe_schema(), "");
+  check_rules(draft.recipe, *draft.keys, draft.problems);
   if (!draft.problems.empty()) {
     throw_problems(draft);
   }
-  Recipe recipe = build_recipe(std::move(draft.root),
-                               {.path = draft.request.path,
-                                .compute_threads = draft.request.compute_threads,
-                                .uses = std::move(uses),
-                                .groups = std::move(groups),
-                                .refs = checker.refs(),
-                                .strings = std::move(draft.strings),
-                                .folders = checker.folders()});
-  recipe.needs = std::move(draft.plugins);
-  return recipe;
+  choose_trained(*draft.keys, draft.recipe);
+  draft.recipe.frozen = freeze_recipe(draft.root,
+                                      {.groups = groups,
+                                       .refs = checker.refs(),
+                                       .strings = draft.strings,
+                                       .folders = draft.paths.folders()});
+  return std::move(draft.recipe);
 }
 
 Recipe load_recipe(const RecipeRequest& request, const ComponentCatalog& catalog) {

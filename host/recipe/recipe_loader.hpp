@@ -48,9 +48,9 @@ class RecipeDraft {
   // Returns the well-formed entries of "plugins.need".
   const std::vector<PluginNeed>& plugins() const;
 
-  // Returns the file of "plugins.trust" as a path from the current folder; "" if the recipe has
-  // none, or an invalid one.
-  std::string trust() const;
+  // Returns the absolute path of the file "plugins.trust"; "" if the recipe has none, or an invalid
+  // one.
+  const std::string& trust() const;
 
   // Returns the problems of the first phase; finish_recipe() throws them with its own.
   const ProblemList& problems() const;

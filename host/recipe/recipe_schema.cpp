@@ -20,11 +20,6 @@ const json& recipe_schema() {
   return schema;
 }
 
-const json& dataset_schema() {
-  static const json schema = ordered_dataset_schema();
-  return schema;
-}
-
 std::string recipe_schema_text() {
   return ordered_recipe_schema().dump(2);
 }
@@ -42,10 +37,12 @@ std::string as_name(std::string_view text) {
   return name.substr(0, 100);
 }
 
+std::string default_name(const std::string& type) {
+  return as_name(std::string_view(type).substr(type.rfind('/') + 1));  // npos + 1 is 0
+}
+
 std::string mix_name(const std::string& type, std::size_t number) {
-  const std::size_t slash = type.rfind('/');
-  const std::string name = as_name(slash == std::string::npos ? type : type.substr(slash + 1));
-  return formatted("{}-{}", name.substr(0, 30), number + 1);
+  return formatted("{}-{}", default_name(type).substr(0, 30), number + 1);
 }
 
 }  // namespace tenon

@@ -12,8 +12,8 @@
 //   x-tenon-renamed-values  old names of values, and their present names
 //   x-tenon-resume          whether the key may change when a run resumes
 //   x-tenon-short-form      the key is a short form of another key, or does not affect the run
-//   x-tenon-one-or-named    the schema of one dataset, or of each dataset by name
-//   x-tenon-printed         rules over several keys, for --print-schema only
+//   x-tenon-one-or-named    one dataset, or several by name (one_or_named.hpp)
+//   x-tenon-printed         rules across keys (recipe_rules.hpp), for --print-schema only
 
 #pragma once
 
@@ -25,16 +25,10 @@
 
 namespace tenon {
 
-// Returns the schema of a complete recipe. It allows any object for "data.eval" and "data.test",
-// which are one dataset or several by name: check the datasets with dataset_schema().
+// Returns the schema of a complete recipe.
 //
 // Owner    lives as long as the program
 const nlohmann::json& recipe_schema();
-
-// Returns the schema of one dataset ("data.train", "data.eval" or a named dataset of "data.eval").
-//
-// Owner    lives as long as the program
-const nlohmann::json& dataset_schema();
 
 // Returns recipe_schema() as text, with keys in the order in which the sections bind them.
 std::string recipe_schema_text();
@@ -42,6 +36,9 @@ std::string recipe_schema_text();
 // Returns a valid name for `text`, a file name or type: replaces characters that the schema
 // forbids, and cuts at 100 characters. Never empty.
 std::string as_name(std::string_view text);
+
+// Returns the name of a loss or metric without a "name" key: its type, without the plugin.
+std::string default_name(const std::string& type);
 
 // Returns the name of a mix's entry without a "name" key: "text-1" for `number` 0 of type "text".
 std::string mix_name(const std::string& type, std::size_t number);

@@ -3,11 +3,13 @@
 // The only file that instantiates Section and KeyType for the sections.
 #include "host/recipe/recipe_sections.hpp"
 
-#include "host/recipe/eval_sites.hpp"
+#include "host/json/one_or_named.hpp"
+#include "host/recipe/recipe_rules.hpp"
 #include "host/recipe/section.hpp"
 
 #include <nlohmann/json.hpp>
 
+#include <array>
 #include <string>
 #include <vector>
 
@@ -16,28 +18,83 @@ namespace tenon {
 using nlohmann::json;
 
 template <>
+struct SectionRules<Recipe> {
+  static KeySchema printed() {
+    return printed_rules<Recipe>({&models_rules(),
+                                  &component_rules(),
+                                  &eval_rules(),
+                                  &checkpoint_rules(),
+                                  &retention_rules(),
+                                  &training_rules(),
+                                  &step_size_rules()});
+  }
+};
+
+template <>
+struct SectionRules<ModelUse> {
+  static KeySchema printed() { return printed_rules<ModelUse>({&model_rules()}); }
+};
+
+template <>
+struct SectionRules<DatasetUse> {
+  static KeySchema printed() { return printed_rules<DatasetUse>({&dataset_rules()}); }
+};
+
+template <>
+struct SectionRules<TableRecipe> {
+  static KeySchema printed() { return printed_rules<TableRecipe>({&table_rules()}); }
+};
+
+template <>
+struct SectionRules<TrainRecipe> {
+  static KeySchema printed() {
+    return printed_rules<TrainRecipe>({&run_length_rules(), &activation_rules(), &update_rules()});
+  }
+};
+
+template <>
+struct SectionRules<ExportRecipe> {
+  static KeySchema printed() { return printed_rules<ExportRecipe>({&export_rules()}); }
+};
+
+template <>
 struct KeyType<PluginNeed> : PlainKeyType {
   static KeySchema schema(const RecipeKey& key) { return KeyType<std::string>::schema(key); }
   static KeySchema json(const RecipeKey&, const PluginNeed& need) { return need.id; }
   static void read(const RecipeKey&, const KeyValue& at, PluginNeed& out) {
     out = parse_need(at.value.get<std::string>(), at.pointer);
+    out.place = at.keys.place(at.pointer);
   }
 };
+
+// Names of evaluation sets. They are shorter than other names, because they are part of metric
+// names, which may have 100 characters.
+constexpr NameForm kEvalName = {
+    "name", "^[A-Za-z0-9_-]{1,40}$", "letters, digits, '_' and '-', at most 40"};
+
+// No evaluation set can have these names.
+constexpr std::array kKeysOfOne = {"options", "mix"};
 
 // Either one dataset, or an object of datasets by name.
 template <>
 struct KeyType<std::vector<EvalSetUse>> {
   static KeySchema schema(const RecipeKey&) {
     const KeySchema dataset = Section<DatasetUse>::of().schema();
-    KeySchema printed = KeySchema::parse(R"({
-      "if": {"type": "object", "anyOf": [
-        {"maxProperties": 0}, {"required": ["options"]}, {"required": ["mix"]},
-        {"not": {"additionalProperties": {"type": "object"}}}]},
-      "else": {"propertyNames": {"pattern": "^[A-Za-z0-9_-]{1,40}$"}}})");
-    printed["then"] = dataset;
-    printed["else"]["additionalProperties"] = dataset;
+    KeySchema printed = {
+        {"if",
+         {{"type", "object"},
+          {"anyOf",
+           KeySchema::array({{{"maxProperties", 0}},
+                             {{"not", {{"additionalProperties", {{"type", "object"}}}}}}})}}},
+        {"then", dataset},
+        {"else",
+         {{"propertyNames", {{"pattern", kEvalName.pattern}}}, {"additionalProperties", dataset}}}};
+    for (const char* const key : kKeysOfOne) {
+      printed["if"]["anyOf"].push_back(with_key(key, true));
+    }
     return {{"type", {"object", "null"}},
-            {"x-tenon-one-or-named", dataset},
+            {"x-tenon-one-or-named",
+             {{"one", dataset}, {"keys_of_one", kKeysOfOne}, {"names", name_schema(kEvalName)}}},
             {"x-tenon-printed", printed}};
   }
   static KeySchema json(const RecipeKey&, const std::vector<EvalSetUse>&) { return nullptr; }
@@ -50,9 +107,10 @@ struct KeyType<std::vector<EvalSetUse>> {
       EvalSetUse& set = out.emplace_back();
       set.list = key.name();
       set.name = name;
-      Section<DatasetUse>::of().read({value, pointer, at.components}, set.data);
+      at.keys.add(pointer, value);
+      Section<DatasetUse>::of().read({value, pointer, at.keys}, set.data);
     };
-    if (is_single_dataset(at.value)) {
+    if (is_one(at.value, {kKeysOfOne.begin(), kKeysOfOne.end()})) {
       add("", at.value);
       return;
     }
@@ -60,8 +118,8 @@ struct KeyType<std::vector<EvalSetUse>> {
       add(name, value);
     }
   }
-  static void visit(const std::vector<EvalSetUse>& sets, const ComponentVisit& f) {
-    for (const EvalSetUse& set : sets) {
+  static void visit(std::vector<EvalSetUse>& sets, const ComponentFill& f) {
+    for (EvalSetUse& set : sets) {
       KeyType<DatasetUse>::visit(set.data, f);
     }
   }
@@ -110,20 +168,18 @@ const KeySchema& ordered_recipe_schema() {
   return schema;
 }
 
-const KeySchema& ordered_dataset_schema() {
-  static const KeySchema schema = Section<DatasetUse>::of().schema();
-  return schema;
+void read_sections(const json& root, BoundKeys& keys, Recipe& recipe) {
+  const std::string pointer;
+  Section<Recipe>::of().read({root, pointer, keys}, recipe);
 }
 
-void read_sections(const json& root,
-                   const std::map<std::string, ComponentUse>& components,
-                   Recipe& recipe) {
-  const std::string pointer;
-  Section<Recipe>::of().read({root, pointer, components}, recipe);
+void fill_each_component(Recipe& recipe, const ComponentFill& f) {
+  Section<Recipe>::of().visit(recipe, f);
 }
 
 void for_each_component(const Recipe& recipe, const ComponentVisit& f) {
-  Section<Recipe>::of().visit(recipe, f);
+  // `f` gets a constant reference, so the recipe does not change.
+  fill_each_component(const_cast<Recipe&>(recipe), [&f](ComponentUse& use) { f(use); });
 }
 
 std::vector<ResumeRule> recipe_resume_rules() {

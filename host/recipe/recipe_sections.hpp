@@ -3,12 +3,11 @@
 // Schemas, resume rules and reading of recipes, derived from the keys that the sections bind.
 #pragma once
 
-#include "host/recipe/component_use.hpp"
+#include "host/recipe/bound_keys.hpp"
 #include "host/recipe/recipe.hpp"
 
 #include <nlohmann/json_fwd.hpp>
 
-#include <map>
 #include <string>
 #include <vector>
 
@@ -19,16 +18,9 @@ namespace tenon {
 // Owner    lives as long as the program
 const nlohmann::ordered_json& ordered_recipe_schema();
 
-// Returns the schema of one dataset or mix, in the same order.
-//
-// Owner    lives as long as the program
-const nlohmann::ordered_json& ordered_dataset_schema();
-
-// Fills a recipe from checked and complete JSON. `components` are the components that the recipe
-// names outside options, by pointer.
-void read_sections(const nlohmann::json& root,
-                   const std::map<std::string, ComponentUse>& components,
-                   Recipe& recipe);
+// Fills a recipe from complete JSON, and `keys` with the keys that it reads. Skips values that have
+// a problem. Components have their kind, type and place only.
+void read_sections(const nlohmann::json& root, BoundKeys& keys, Recipe& recipe);
 
 // Returns the resume rules of all keys of a frozen recipe, in the order of the keys.
 std::vector<ResumeRule> recipe_resume_rules();

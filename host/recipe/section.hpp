@@ -38,6 +38,13 @@
 
 namespace tenon {
 
+// The rules across the keys of a section, as a JSON Schema for --print-schema; null if there are
+// none. recipe_sections.cpp has those of sections with rules.
+template <class S>
+struct SectionRules {
+  static KeySchema printed() { return nullptr; }
+};
+
 template <class S>
 class Section {
  public:
@@ -45,6 +52,7 @@ class Section {
   static const Section& of() {
     static const Section section = [] {
       Section made;
+      made.is_whole_ = true;
       S::bind(made);
       return made;
     }();
@@ -55,15 +63,15 @@ class Section {
 
   template <class T>
   RecipeKey& key(const char* name, T S::*member) {
-    return add(name,
-               {.schema = [](const RecipeKey& key) { return KeyType<T>::schema(key); },
-                .preset = [member](const RecipeKey& key,
-                                   const S& s) { return KeyType<T>::json(key, s.*member); },
-                .read = [member](const RecipeKey& key,
-                                 const KeyValue& at,
-                                 S& s) { KeyType<T>::read(key, at, s.*member); },
-                .visit = [member](const S& s,
-                                  const ComponentVisit& f) { KeyType<T>::visit(s.*member, f); }});
+    return add(
+        name,
+        {.schema = [](const RecipeKey& key) { return KeyType<T>::schema(key); },
+         .preset = [member](const RecipeKey& key,
+                            const S& s) { return KeyType<T>::json(key, s.*member); },
+         .read = [member](const RecipeKey& key,
+                          const KeyValue& at,
+                          S& s) { KeyType<T>::read(key, at, s.*member); },
+         .visit = [member](S& s, const ComponentFill& f) { KeyType<T>::visit(s.*member, f); }});
   }
 
   // A member whose values are written by name; a null name is JSON's null.
@@ -155,10 +163,11 @@ class Section {
     every("every_epochs", &Schedule::epochs, docs.epochs);
   }
 
-  // The keys "type" and "options" of an object that is a component. Returns the key "type".
-  RecipeKey& component(const char* kind, ComponentUse S::*member) {
+  // The keys "type" and "options" of an object that is a component, unless it has the key `other`.
+  // Returns the key "type".
+  RecipeKey& component(const char* kind, ComponentUse S::*member, const char* other = "") {
     slot_ = kind;
-    add_part("type", kTypeDoc, member).non_empty().required();
+    add_part(kind, other, member).non_empty().required();
     add("options",
         {.schema =
              [](const RecipeKey&) {
@@ -171,10 +180,10 @@ class Section {
     return entries_[entries_.size() - 2].key;
   }
 
-  // The key "type" of an object that inherits its other keys from a component.
-  RecipeKey& inherited(ComponentUse S::*member) {
+  // The key "type" of an object that inherits its other keys from a component of this kind.
+  RecipeKey& inherited(const char* kind, ComponentUse S::*member) {
     is_open_ = true;
-    return add_part("type", kTypeDoc, member).non_empty().absent();
+    return add_part(kind, "", member).non_empty().absent();
   }
 
   // An object whose keys also set members of S.
@@ -208,12 +217,14 @@ class Section {
                  Value& one = entry_to_fill(s.*member);
                  one.name = text;
                  const std::string pointer = join_pointer(at.pointer, text);
-                 Section<Value>::of().read({value, pointer, at.components}, one);
+                 at.keys.add(pointer, value);
+                 if (value.is_object()) {
+                   Section<Value>::of().read({value, pointer, at.keys}, one);
+                 }
                }
              },
          .visit = is_list<T>
-                      ? [member](const S& s,
-                                 const ComponentVisit& f) { KeyType<T>::visit(s.*member, f); }
+                      ? [member](S& s, const ComponentFill& f) { KeyType<T>::visit(s.*member, f); }
                       : Visit{}});
   }
 
@@ -279,19 +290,12 @@ class Section {
     add("", {.schema = {}, .preset = {}, .read = {}, .visit = {}});
     entries_.back().take = [member](const KeyValue& object, S& s) { s.*member = object.pointer; };
   }
-  // Adds rules over several keys, as JSON, for --print-schema only. The host checks such rules in
-  // contradiction.cpp, with better messages.
-  Section& printed(const char* json_text) {
-    printed_ = json_text;
-    return *this;
-  }
-
   // ---- derived from bind() ----
 
   KeySchema schema() const {
     SectionSchema made({.doc = doc_,
                         .slot = slot_,
-                        .printed = printed_,
+                        .rules = is_whole_ ? SectionRules<S>::printed() : nullptr,
                         .is_open = is_open_,
                         .has_text_form = text_form_ != nullptr,
                         .word_pattern = word_pattern_});
@@ -306,7 +310,7 @@ class Section {
     return made.take();
   }
 
-  // Sets the members of `out` from a complete and checked object.
+  // Sets the members of `out` from a complete object, except those whose value has a problem.
   void read(const KeyValue& from, S& out) const {
     if (text_form_ != nullptr && from.value.is_string()) {
       out.*text_form_ = from.value.template get<std::string>();
@@ -315,18 +319,21 @@ class Section {
     for (const Entry& entry : entries_) {
       if (entry.take) {
         entry.take(from, out);
-        continue;
       }
       const auto found = from.value.find(entry.key.name());
-      if (found != from.value.end() && entry.read) {
-        const std::string pointer = join_pointer(from.pointer, entry.key.name());
-        entry.read(entry.key, {*found, pointer, from.components}, out);
+      if (found == from.value.end()) {
+        continue;
+      }
+      const std::string pointer = join_pointer(from.pointer, entry.key.name());
+      from.keys.add(pointer, *found);
+      if (entry.read && !from.keys.has_problem(pointer)) {
+        entry.read(entry.key, {*found, pointer, from.keys}, out);
       }
     }
   }
 
   // Calls `f` for each component of the section, in the order of its keys.
-  void visit(const S& section, const ComponentVisit& f) const {
+  void visit(S& section, const ComponentFill& f) const {
     for (const Entry& entry : entries_) {
       if (entry.visit) {
         entry.visit(section, f);
@@ -335,7 +342,7 @@ class Section {
   }
 
  private:
-  using Visit = std::function<void(const S&, const ComponentVisit&)>;
+  using Visit = std::function<void(S&, const ComponentFill&)>;
   struct Uses {
     std::function<KeySchema(const RecipeKey&)> schema;
     std::function<KeySchema(const RecipeKey&, const S&)> preset;
@@ -352,24 +359,28 @@ class Section {
     return entries_.back().key;
   }
 
-  // A key of a component's object. Also stores the component itself in `member`.
-  RecipeKey& add_part(const char* name, const char* doc, ComponentUse S::*member) {
-    add(name,
+  // The key "type" of a component's object. Also stores the component itself in `member`.
+  RecipeKey& add_part(const char* kind, const char* other, ComponentUse S::*member) {
+    add("type",
         {.schema = [](const RecipeKey& key) { return KeyType<std::string>::schema(key); },
          .preset = [](const RecipeKey&, const S&) { return no_preset(); },
          .read = {},
-         .visit = [member](const S& s, const ComponentVisit& f) { visit_use(s.*member, f); }});
-    entries_.back().take = [member](const KeyValue& object, S& s) { read_use(object, s.*member); };
-    return entries_.back().key.doc(doc);
+         .visit = [member](S& s, const ComponentFill& f) { visit_use(s.*member, f); }});
+    entries_.back().take = [kind, other, member](const KeyValue& object, S& s) {
+      if (*other == '\0' || !object.value.contains(other)) {
+        read_use(kind, object, s.*member);
+      }
+    };
+    return entries_.back().key.doc(kTypeDoc);
   }
 
   std::vector<Entry> entries_;
   const char* doc_ = "";
   const char* slot_ = "";
-  const char* printed_ = "";
   std::string S::*text_form_ = nullptr;
   const char* word_pattern_ = "";
   bool is_open_ = false;
+  bool is_whole_ = false;  // not an object inside the section
 };
 
 // ---- a section as a key of another section ----
@@ -384,7 +395,7 @@ struct KeyType<T> {
     return has_required(Section<T>::of().schema()) ? no_preset() : KeySchema::object();
   }
   static void read(const RecipeKey&, const KeyValue& at, T& out) { Section<T>::of().read(at, out); }
-  static void visit(const T& value, const ComponentVisit& f) { Section<T>::of().visit(value, f); }
+  static void visit(T& value, const ComponentFill& f) { Section<T>::of().visit(value, f); }
 };
 
 }  // namespace tenon

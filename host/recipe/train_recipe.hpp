@@ -97,12 +97,6 @@ struct TrainRecipe {
  private:
   template <class Section>
   static void bind_length(Section& s) {
-    s.printed(R"({"anyOf": [
-        {"required": ["steps"], "properties": {"steps": {"type": "integer"}}},
-        {"required": ["epochs"], "properties": {"epochs": {"type": "integer"}}},
-        {"required": ["windows"], "properties": {"windows": {"type": ["integer", "string"]}}},
-        {"required": ["tokens"], "properties": {"tokens": {"type": "integer"}}},
-        {"required": ["minutes"], "properties": {"minutes": {"type": "number"}}}]})");
     s.key("steps", &TrainRecipe::steps)
         .count()
         .doc("run length in steps")

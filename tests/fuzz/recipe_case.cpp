@@ -134,7 +134,6 @@ const JsonWords& recipe_words() {
   static const JsonWords words = [] {
     JsonWords all;
     add_words_of(recipe_schema(), all);
-    add_words_of(dataset_schema(), all);
     add_words_of(component_list(), all);
     for (const std::string& text : corpus_recipes()) {
       add_words_of(json::parse(text, nullptr, true, /*ignore_comments=*/true), all);

@@ -55,6 +55,13 @@ TEST_CASE("a whole float becomes the integer that was asked for", "[recipe]") {
   CHECK(filled("1.5", R"({"type": "integer"})").is_number_float());
 }
 
+TEST_CASE("null becomes the value that it stands for", "[json]") {
+  constexpr char kWithNull[] = R"({"properties": {"every": {"x-tenon-null": 0, "default": null}}})";
+  CHECK(filled(R"({"every": null})", kWithNull) == json({{"every", 0}}));
+  CHECK(filled(R"({"every": 7})", kWithNull) == json({{"every", 7}}));
+  CHECK(filled("{}", kWithNull) == json({{"every", 0}}));
+}
+
 TEST_CASE("keys of parts that are not there are removed", "[recipe]") {
   CHECK(filled(R"({"tokens": null, "a": 1})",
                R"({"properties": {"tokens": {"x-tenon-unavailable": {}}}})") == json({{"a", 1}}));

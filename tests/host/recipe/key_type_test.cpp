@@ -35,24 +35,26 @@ TEST_CASE("an optional member may be null, unless the key may be absent", "[reci
 TEST_CASE("a list takes one entry without brackets if the key says so", "[recipe]") {
   RecipeKey key("x");
   key.or_one();
-  const std::map<std::string, ComponentUse> none;
+  const PlaceMap places;
+  BoundKeys keys(places, {});
   const std::string pointer = "/x";
   std::vector<int> out;
-  KeyType<std::vector<int>>::read(key, {json(4), pointer, none}, out);
+  KeyType<std::vector<int>>::read(key, {json(4), pointer, keys}, out);
   CHECK(out == std::vector<int>{4});
-  KeyType<std::vector<int>>::read(key, {json{1, 2}, pointer, none}, out);
+  KeyType<std::vector<int>>::read(key, {json{1, 2}, pointer, keys}, out);
   CHECK(out == std::vector<int>{1, 2});
 }
 
 TEST_CASE("windows are named by label or by id", "[recipe]") {
   using Name = std::variant<std::string, std::uint64_t>;
   const RecipeKey key("x");
-  const std::map<std::string, ComponentUse> none;
+  const PlaceMap places;
+  BoundKeys keys(places, {});
   const std::string pointer = "/x";
   Name name;
-  KeyType<Name>::read(key, {json(7), pointer, none}, name);
+  KeyType<Name>::read(key, {json(7), pointer, keys}, name);
   CHECK(std::get<std::uint64_t>(name) == 7);
-  KeyType<Name>::read(key, {json("2024-*"), pointer, none}, name);
+  KeyType<Name>::read(key, {json("2024-*"), pointer, keys}, name);
   CHECK(std::get<std::string>(name) == "2024-*");
 }
 

@@ -9,7 +9,7 @@ namespace tenon {
 namespace {
 
 KeySchema schema_of(const RecipeKey& key, KeySchema schema, KeySchema preset = no_preset()) {
-  SectionSchema section({.doc = "", .slot = "", .printed = ""});
+  SectionSchema section({.doc = "", .slot = "", .rules = nullptr});
   section.add(key, std::move(schema), std::move(preset));
   return section.take();
 }
@@ -45,7 +45,7 @@ TEST_CASE("null is added to types and to choices", "[recipe]") {
 }
 
 TEST_CASE("a key of a part that this release lacks says so", "[recipe]") {
-  SectionSchema section({.doc = "", .slot = "", .printed = ""});
+  SectionSchema section({.doc = "", .slot = "", .rules = nullptr});
   RecipeKey key("x");
   key.not_yet("wings", "[null, 1]", "walk");
   CHECK(key.is_unavailable());
@@ -57,7 +57,7 @@ TEST_CASE("a key of a part that this release lacks says so", "[recipe]") {
 TEST_CASE("an object may have a kind, a doc, rules for editors and another form", "[recipe]") {
   const KeySchema schema = SectionSchema({.doc = "a thing",
                                           .slot = "hook",
-                                          .printed = R"({"maxProperties": 1})",
+                                          .rules = {{"maxProperties", 1}},
                                           .is_open = true,
                                           .has_text_form = true})
                                .take();

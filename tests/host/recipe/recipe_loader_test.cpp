@@ -806,11 +806,14 @@ TEST_CASE("threads that the recipe leaves open are chosen and frozen", "[recipe]
 
 TEST_CASE("a draft has the trust file before any plugin is loaded", "[recipe]") {
   const ScratchFolder folder;
-  const auto trust_of = [&](const std::string& value) {
-    const auto file = folder.write("recipe.json", kSmallRecipe);
+  const auto file = folder.write("recipe.json", kSmallRecipe);
+  const auto trust_of = [&file](const std::string& value) {
     return read_recipe({.path = file.string(), .sets = {"plugins.trust=" + value}}).trust();
   };
-  CHECK(trust_of("keys") == (folder.path() / "keys").string());
+  const auto written = folder.write(
+      "written.json", R"({"plugins": {"trust": "keys"}, )" + std::string(kSmallRecipe).substr(1));
+  CHECK(read_recipe({.path = written.string()}).trust() == (folder.path() / "keys").string());
+  CHECK(trust_of("keys") == (std::filesystem::current_path() / "keys").string());
   CHECK(trust_of("/etc/keys") == "/etc/keys");
   CHECK(trust_of("null").empty());
   CHECK(trust_of("7").empty());  // reported by finish_recipe()

@@ -3,7 +3,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -80,10 +79,12 @@ json schema() {
   return Section<Tree>::of().schema();
 }
 
-Tree tree_of(const json& value, const std::map<std::string, ComponentUse>& components = {}) {
+Tree tree_of(const json& value, const ProblemList& problems = {}) {
   Tree tree;
   const std::string pointer = "/tree";
-  Section<Tree>::of().read({value, pointer, components}, tree);
+  const PlaceMap places;
+  BoundKeys keys(places, problems);
+  Section<Tree>::of().read({value, pointer, keys}, tree);
   return tree;
 }
 
@@ -174,22 +175,46 @@ TEST_CASE("null leaves a member as it is", "[recipe]") {
 }
 
 TEST_CASE("components are read and visited by their places, in the order of the keys", "[recipe]") {
-  const auto hook = [](const std::string& type) {
-    return ComponentUse{.kind = "hook", .type = type, .nested = {}};
-  };
-  const Tree tree = tree_of(json::parse(R"({"height": 1, "leaves": [{"weight": 1}, {"weight": 0.5}],
-      "named": {"x": {"weight": 3}}, "best": {"weight": 9}, "others": [{}]})"),
-                            {{"/tree/leaves/0", hook("a")},
-                             {"/tree/leaves/1", hook("b")},
-                             {"/tree/named/x", hook("c")},
-                             {"/tree/best", hook("d")},
-                             {"/tree/others/0", hook("e")}});
+  Tree tree = tree_of(json::parse(R"({"height": 1,
+      "leaves": [{"type": "a", "weight": 1}, {"type": "b", "weight": 0.5}, {"weight": 2}],
+      "named": {"x": {"type": "c", "weight": 3}}, "best": {"type": "d", "weight": 9},
+      "others": [{"type": "e"}]})"));
   CHECK(tree.leaves.at(1).weight == 0.5);
   CHECK(tree.named.at(0).name == "x");
   CHECK(tree.best->weight == 9);
-  std::string types;
-  Section<Tree>::of().visit(tree, [&types](const ComponentUse& use) { types += use.type; });
-  CHECK(types == "abcde");
+  std::string found;
+  Section<Tree>::of().visit(tree, [&found](ComponentUse& use) {
+    found += use.kind + " " + use.type + " " + use.pointer + "\n";
+  });
+  CHECK(found ==
+        "hook a /tree/leaves/0\n"
+        "hook b /tree/leaves/1\n"
+        "hook c /tree/named/x\n"
+        "hook d /tree/best\n"
+        "metric e /tree/others/0\n");
+}
+
+TEST_CASE("a value that has a problem leaves its member as it is", "[recipe]") {
+  const auto at = [](const std::string& pointer) {
+    return Problem{.id = "recipe.wrong_type", .place = {}, .pointer = pointer, .what = "wrong"};
+  };
+  const Tree tree = tree_of(json::parse(R"({"height": "tall", "width": 2, "tags": ["a", 5, "b"],
+      "leaves": [3, {"type": 7, "weight": 4}], "ground": [], "named": {"x": 1}})"),
+                            {at("/tree/height"),
+                             at("/tree/tags/1"),
+                             at("/tree/leaves/0"),
+                             at("/tree/leaves/1/type"),
+                             at("/tree/ground"),
+                             at("/tree/named/x")});
+  CHECK(tree.height == 3);
+  CHECK(tree.width == 2);
+  CHECK(tree.tags == std::vector<std::string>{"a", "", "b"});
+  REQUIRE(tree.leaves.size() == 2);
+  CHECK(tree.leaves[0].weight == 2);
+  CHECK(tree.leaves[1].weight == 4);
+  CHECK(tree.leaves[1].use.kind.empty());
+  CHECK(tree.roots == 1);
+  CHECK(tree.named.at(0).name == "x");
 }
 
 }  // namespace tenon
