@@ -22,8 +22,7 @@ struct LoopPlan {
 
 // Errors  hook.unordered_writers; hook.one_rank_writes
 // Errors  loss.late_count if the losses cannot be normalized exactly
-// Errors  recipe.no_total if the schedule needs a length that the recipe does not give
-// Errors  recipe.indivisible
+// Errors  recipe.indivisible; those of check_run_rules
 LoopPlan plan_loop(const Recipe& recipe,
                    const LossSet& losses,
                    const std::vector<HookProxy>& hooks,

@@ -37,11 +37,6 @@ std::vector<bool> recomputed_blocks(const std::vector<std::string>& recompute,
   std::vector<bool> is_recomputed(graph.blocks.size(), false);
   for (const std::string& entry : recompute) {
     if (entry == "none" || entry == "blocks" || entry == "selective") {
-      if (recompute.size() > 1) {
-        throw Error("recipe.contradiction",
-                    "/train/recompute: \"" + entry +
-                        "\" stands beside other entries; give the word alone, or patterns only");
-      }
       is_recomputed.assign(graph.blocks.size(), entry != "none");
       continue;
     }

@@ -13,8 +13,7 @@ namespace tenon {
 
 // Returns by block whether it is recomputed. `recompute` is "none", "blocks", "selective", or name
 // patterns: a pattern matches the name of a unit, or of a block.
-// Errors  recipe.contradiction for a word beside other entries; model.unmatched_recompute for a
-//         pattern that matches nothing
+// Errors  model.unmatched_recompute for a pattern that matches nothing
 std::vector<bool> recomputed_blocks(const std::vector<std::string>& recompute,
                                     const ModelGraph& graph);
 

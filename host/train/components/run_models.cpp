@@ -18,42 +18,12 @@
 #include <vector>
 
 namespace tenon {
-namespace {
-
-// Errors  recipe.contradiction if the outputs of a model cannot be stored, whatever it is
-void check_can_be_stored(const ModelUse& use) {
-  const char* const why =
-      use.is_trained ? "only outputs of a model with \"optimizer\": false stay the same"
-      : !use.parameters_of.empty()
-          ? "a model with \"parameters_of\" takes no memory for parameters of its own"
-      : !use.parametrizations.empty()
-          ? "outputs of a model with \"parametrizations\" cannot be stored in this release"
-          : nullptr;
-  if (why != nullptr) {
-    throw Error("recipe.contradiction",
-                formatted("/models/{}/outputs: {}; remove the key", use.name, why));
-  }
-}
-
-}  // namespace
-
 RunModels::RunModels(const Recipe& recipe, ComponentFactory& factory) {
   uint32_t num_parameters = 0;
   uint32_t num_buffers = 0;
   uint32_t num_parametrizations = 0;
   const auto add = [&](const ModelUse& use, const std::string& role) {
-    if (use.outputs == ModelOutputs::kStored) {
-      check_can_be_stored(use);
-    }
     ModelProxy proxy(factory.create(use.use, role));
-    if (!use.parameters_of.empty() && use.parameters_of != recipe.model.name) {
-      throw Error("model.cannot_share",
-                  formatted("model '{}': \"parameters_of\" names '{}', expected the trained model "
-                            "'{}'",
-                            use.name,
-                            use.parameters_of,
-                            recipe.model.name));
-    }
     ModelGraph graph = recipe_model(proxy, use);
     add_parametrizations(factory, use, graph);
     if (use.outputs == ModelOutputs::kStored) {

@@ -22,8 +22,8 @@ class ComponentFactory;
 class RunModels {
  public:
   // Creates and describes the models.
-  // Errors  plugin.*; model.cannot_share; model.cannot_store; model.vocabularies_differ;
-  //         recipe.contradiction; those of recipe_model and add_parametrizations
+  // Errors  plugin.*; model.cannot_share; model.cannot_store; model.vocabularies_differ; those of
+  //         recipe_model and add_parametrizations
   RunModels(const Recipe& recipe, ComponentFactory& factory);
   RunModels(const RunModels&) = delete;
   RunModels& operator=(const RunModels&) = delete;

@@ -20,13 +20,8 @@ namespace tenon {
 // this device.
 bool can_keep_attention(const ExecBase& exec);
 
-// Refuses settings that have no effect, or cannot work.
-//
-// Errors  recipe.contradiction; model.cannot_tile
-void check_activations(const TrainRecipe& train,
-                       const ModelGraph& graph,
-                       const std::vector<bool>& recomputed,
-                       const ExecBase& exec);
+// Errors  model.cannot_tile if the recipe asks for tiles, and no block can run on one
+void check_tiles(const TrainRecipe& train, const ModelGraph& graph);
 
 // Returns where units move their activations between forward and backward; null: nowhere.
 //

@@ -204,12 +204,6 @@ LoadedSource LoadSearch::open(const Place& place) {
                           kRunStateVersion));
   }
   const bool goes_on = load_.has_optimizer || load_.has_data;
-  if (load_.which == WhichParameters::kBest && goes_on) {
-    throw Error("recipe.contradiction",
-                load_.pointer +
-                    "/which: \"best\" has no optimizer state and no data position, which belong to "
-                    "the last step; set it to \"last\", or load only parameters and tables");
-  }
   const bool is_auto = load_.which == WhichParameters::kAuto;
   SavedModel model = saved_model(
       reader, *std::move(source.state), is_auto && goes_on ? WhichParameters::kLast : load_.which);

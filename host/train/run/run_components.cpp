@@ -10,6 +10,7 @@
 #include "host/model/joined_graph.hpp"
 #include "host/model/model_fields.hpp"
 #include "host/recipe/component_options.hpp"
+#include "host/recipe/run_rules.hpp"
 #include "host/tensor/philox.hpp"
 #include "host/text/counted.hpp"
 #include "host/text/formatted.hpp"
@@ -36,10 +37,6 @@ std::string numbered(const char* role, size_t i) {
   return formatted("{}/{}", role, i);
 }
 
-[[noreturn]] void contradicts(const char* key, const std::string& why) {
-  throw Error("recipe.contradiction", std::string(key) + ": " + why);
-}
-
 }  // namespace
 
 RunComponents::RunComponents(const RunContext& context)
@@ -62,7 +59,9 @@ RunComponents::RunComponents(const RunContext& context)
   metric_set_.emplace(std::move(named_metrics_), graph_, recipe_.model.name, exec);
   choose_blocks();
   recomputed_ = recomputed_blocks(recipe_.train.recompute, graph_);
-  check_activations(recipe_.train, graph_, recomputed_, exec);
+  check_run_rules(recipe_,
+                  {.is_cpu = exec.device.is_cpu(), .can_keep_attention = can_keep_attention(exec)});
+  check_tiles(recipe_.train, graph_);
   check_metric_names();
   check_all_fields();
   check_windows();
@@ -171,11 +170,7 @@ void RunComponents::plan_saves() {
   excluded_ = excluded_of(recipe_.checkpoint->exclude, trained_graph(), tables);
   for (const ExportRecipe& one : recipe_.checkpoint->exports) {
     if (one.format == ExportFormat::kHf) {
-      if (!graph_.parametrizations.empty()) {
-        contradicts("/checkpoint/exports",
-                    "a Hugging Face folder does not hold the adapters of /model/parametrizations; "
-                    "export them after the run, by --export peft or --export hf --merge");
-      }
+      check_run_rules(recipe_, {.has_parametrizations = !graph_.parametrizations.empty()});
       export_places_ =
           places_in_layout(model().instance(),
                            trained_graph(),
@@ -324,39 +319,11 @@ void RunComponents::check_metric_names() const {
 
 // Rejects keys that need windows if the dataset has none.
 void RunComponents::check_windows() {
-  DataSource& train = train_set_->source();
-  const std::string no_windows =
-      train.name() + " has no windows; choose a dataset that does, or remove the key";
-  if (!train.info().has_windows) {
-    if (recipe_.eval.next_window) {
-      contradicts("/eval/next_window", no_windows);
-    }
-    if (!recipe_.data.skip_windows.empty()) {
-      contradicts("/data/skip_windows", no_windows);
-    }
-    if (recipe_.train.trains_new_windows()) {
-      contradicts("/train/windows", no_windows);
-    }
-    if (recipe_.eval.with_window != WithWindow::kNever) {
-      contradicts("/eval/with_window", no_windows);
-    }
-  }
-  if (recipe_.train.trains_new_windows()) {
-    if (recipe_.train.epochs.has_value()) {
-      contradicts("/train/epochs", "no epoch ends if train.windows is \"new\"; remove one of them");
-    }
-    if (!recipe_.checkpoint.has_value()) {
-      contradicts("/train/windows",
-                  "\"new\" continues from a checkpoint; add a section \"checkpoint\"");
-    }
-  }
   const auto has_windows = [](RunDataset& set) { return set.source().info().has_windows; };
-  if (recipe_.eval.with_window != WithWindow::kNever &&
-      std::ranges::none_of(eval_sets_, has_windows)) {
-    contradicts("/eval/with_window",
-                "no dataset of data.eval has windows; eval.every_windows evaluates on all of a "
-                "dataset every N windows of training");
-  }
+  check_run_rules(recipe_,
+                  {.train_data = train_set_->source().name(),
+                   .train_has_windows = has_windows(*train_set_),
+                   .eval_has_windows = std::ranges::any_of(eval_sets_, has_windows)});
 }
 
 void RunComponents::check_all_fields() {

@@ -6,6 +6,7 @@
 #include "host/distributed/failures/early_failure.hpp"
 #include "host/distributed/ranks/rank_role.hpp"
 #include "host/error/error.hpp"
+#include "host/recipe/run_rules.hpp"
 #include "host/train/components/run_failure.hpp"
 #include "host/train/components/sharding_options.hpp"
 #include "host/train/run/run_session.hpp"
@@ -25,11 +26,7 @@ void begin(std::optional<RunSession>& session,
            PluginRegistry& registry,
            const RunRequest& request) {
   try {
-    if (request.is_eval_only && recipe.data.eval.empty()) {
-      throw Error(
-          "recipe.no_eval",
-          recipe.file + ": --eval-only needs a dataset to evaluate on; name one in /data/eval");
-    }
+    check_run_rules(recipe, {.is_eval_only = request.is_eval_only});
     check_number_of_ranks(recipe, request.ranks.world_size);
     session.emplace(recipe, registry, request, RunSession::Purpose::kTrain);
   } catch (const std::exception& error) {
