@@ -3,8 +3,8 @@
 
 #include "host/check/subject.hpp"
 #include "host/plugin/plugin_loader.hpp"
+#include "host/plugin/plugin_trial.hpp"
 #include "host/plugin/registration.hpp"
-#include "host/plugin/vet.hpp"
 #include "host/plugin/vet_components.hpp"
 #include "host/text/formatted.hpp"
 
@@ -213,7 +213,7 @@ CheckResult check_beside_others(Subject& subject) {
   }
   subject.note("the loading of other plugins");
   const std::vector<Verdict> verdicts =
-      vet_plugins(pointers, subject.request().services, subject.request().load_limit);
+      try_plugins(pointers, subject.request().services, subject.request().load_limit);
   std::vector<PluginInfo> good;
   for (std::size_t i = 0; i < others.size(); ++i) {
     if (verdicts[i].is_good()) {

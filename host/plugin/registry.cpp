@@ -6,6 +6,7 @@
 
 #include "host/log/log.hpp"
 #include "host/plugin/plugin_loader.hpp"
+#include "host/plugin/plugin_trial.hpp"
 #include "host/text/formatted.hpp"
 
 #include <algorithm>
@@ -60,7 +61,7 @@ void PluginRegistry::vet(const std::vector<PluginInfo*>& plugins) {
   }
   if (!unknown.empty()) {
     const std::vector<const PluginInfo*> asked(unknown.begin(), unknown.end());
-    const std::vector<Verdict> verdicts = vet_plugins(asked, setup_.services, setup_.vet_timeout);
+    const std::vector<Verdict> verdicts = try_plugins(asked, setup_.services, setup_.vet_timeout);
     for (std::size_t i = 0; i < unknown.size(); ++i) {
       refuse(*unknown[i], verdicts[i]);
       if (unknown[i]->stamp) {

@@ -2,6 +2,7 @@
 
 #include "host/plugin/vet.hpp"
 
+#include "host/error/error.hpp"
 #include "host/log/log.hpp"
 #include "host/plugin/child_output.hpp"
 #include "host/plugin/vet_answer.hpp"
@@ -79,7 +80,7 @@ struct Finding {
   bool is_lasting = true;
 };
 
-Finding finding_on_signal(const PluginInfo& plugin,
+Finding finding_on_signal(const VetSubject& plugin,
                           int signal,
                           const std::string& when,
                           const ChildOutput& output) {
@@ -105,7 +106,7 @@ Finding finding_on_hang(const std::string& call, std::chrono::milliseconds timeo
           .is_lasting = false};
 }
 
-Verdict verdict_on_death(const PluginInfo& plugin,
+Verdict verdict_on_death(const VetSubject& plugin,
                          const ChildDeath& death,
                          const std::string& printed,
                          const std::string& call,
@@ -131,19 +132,19 @@ Verdict verdict_on_death(const PluginInfo& plugin,
     finding.is_lasting = false;
   }
   return {.id = death.is_hung ? "plugin.hung" : "plugin.crashed",
-          .message = plugin.describe() + " " + finding.what + "; " + finding.advice,
+          .message = plugin.described + " " + finding.what + "; " + finding.advice,
           .details = output.text,
           .is_lasting = finding.is_lasting,
           .signal = WIFSIGNALED(death.status) ? signal_name(WTERMSIG(death.status)) : "",
           .backtrace = first_frames(output)};
 }
 
-Verdict verdict_on_answer(const PluginInfo& plugin,
+Verdict verdict_on_answer(const VetSubject& plugin,
                           const std::string& answer,
                           const std::string& printed) {
   Verdict verdict = verdict_of_answer(answer).value_or(
       Verdict{.id = "plugin.crashed",
-              .message = plugin.describe() +
+              .message = plugin.described +
                          " sent an invalid answer in place of the host's while it was checked; fix "
                          "it or remove it",
               .details = {}});
@@ -169,8 +170,8 @@ std::chrono::milliseconds vet_timeout_from_environment() {
   return std::chrono::milliseconds(std::max<long>(1, static_cast<long>(value * 1000)));
 }
 
-std::vector<Verdict> vet_plugins(std::span<const PluginInfo* const> plugins,
-                                 const ServiceTable& services,
+std::vector<Verdict> vet_plugins(std::span<const VetSubject> plugins,
+                                 const VetTrial& trial,
                                  std::chrono::milliseconds timeout) {
   std::vector<Verdict> verdicts;
   std::unique_ptr<WatchedChild> child;
@@ -179,14 +180,14 @@ std::vector<Verdict> vet_plugins(std::span<const PluginInfo* const> plugins,
     const std::size_t i = verdicts.size();
     if (child == nullptr) {
       child = std::make_unique<WatchedChild>(
-          [&](int socket, ChildNote& note) { serve_vetting(socket, plugins, services, note); },
+          [&](int socket, ChildNote& note) { serve_vetting(socket, plugins.size(), trial, note); },
           LogLevel::kDebug);
       num_before = 0;
     }
     const auto index = static_cast<uint32_t>(i);
     const std::optional<std::string> answer = child->ask(vet_request(index), timeout);
     if (answer) {
-      verdicts.push_back(verdict_on_answer(*plugins[i], *answer, child->output()));
+      verdicts.push_back(verdict_on_answer(plugins[i], *answer, child->output()));
       ++num_before;
       continue;
     }
@@ -195,9 +196,9 @@ std::vector<Verdict> vet_plugins(std::span<const PluginInfo* const> plugins,
     const bool is_alone = num_before == 0;
     if (is_alone || child->death().is_hung) {
       verdicts.push_back(
-          verdict_on_death(*plugins[i], child->death(), child->output(), child->call(), timeout));
+          verdict_on_death(plugins[i], child->death(), child->output(), child->call(), timeout));
     } else {
-      log_debug(plugins[i]->file +
+      log_debug(plugins[i].file +
                 " ended the child process that had loaded other plugins; retrying alone");
     }
     child.reset();

@@ -1,18 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Loads plugins in a child process first, so that a plugin that crashes or hangs while loading does
-// not end the run. vet_cache.hpp stores the verdicts.
+// not end the run. vet_cache.hpp stores the verdicts. How a plugin is loaded and tried is the
+// caller's (vet_trial.hpp).
 // Threads: [main], before the process starts other threads, because the child is a fork.
 
 #pragma once
 
-#include "host/plugin/plugin_host.hpp"
-#include "host/plugin/plugin_info.hpp"
-#include "host/plugin/verdict.hpp"
+#include "host/plugin/vet_trial.hpp"
 
 #include <chrono>
 #include <span>
-#include <string>
 #include <vector>
 
 namespace tenon {
@@ -22,12 +20,12 @@ namespace tenon {
 // Errors   usage.bad_option if the value is not above 0 and at most 86400 s
 std::chrono::milliseconds vet_timeout_from_environment();
 
-// Returns a verdict for each plugin, in order. One child loads the plugins one after the other; if
+// Returns a verdict for each plugin, in order. One child tries the plugins one after the other; if
 // it dies or hangs, a new child continues.
 //
 // Errors   run.out_of_resources if a process cannot be created
-std::vector<Verdict> vet_plugins(std::span<const PluginInfo* const> plugins,
-                                 const ServiceTable& services,
+std::vector<Verdict> vet_plugins(std::span<const VetSubject> plugins,
+                                 const VetTrial& trial,
                                  std::chrono::milliseconds timeout);
 
 }  // namespace tenon

@@ -2,13 +2,11 @@
 
 #include "host/plugin/vet_child.hpp"
 
-#include "host/plugin/plugin_loader.hpp"
 #include "host/plugin/vet_answer.hpp"
-#include "host/plugin/vet_components.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdint>
-#include <exception>
 #include <string>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -16,19 +14,11 @@
 namespace tenon {
 namespace {
 
-std::string vet(const PluginInfo& plugin, const ServiceTable& services, ChildNote& note) {
-  Verdict answer;
-  try {
-    set_note(note, "");
-    const LoadedPlugin& loaded = load_plugin(plugin, services);
-    answer.hash = loaded.hash;
-    vet_components(loaded, [&](std::string_view call) { set_note(note, call); });
-  } catch (const Error& error) {
-    answer.id = error.id();
-    answer.message = error.message().substr(0, kMaxAnswerBytes / 8);  // escaping makes it longer
-  } catch (...) {
-    std::terminate();  // with the exception active, so that the output names it
-  }
+std::string vet(std::size_t index, const VetTrial& trial, ChildNote& note) {
+  set_note(note, "");
+  Verdict answer = trial(index, [&](std::string_view call) { set_note(note, call); });
+  answer.message.resize(  // escaping makes it longer
+      std::min(answer.message.size(), kMaxAnswerBytes / 8));
   return vet_answer_text(answer);
 }
 
@@ -39,8 +29,8 @@ std::string_view vet_request(const uint32_t& index) noexcept {
 }
 
 void serve_vetting(int socket,
-                   std::span<const PluginInfo* const> plugins,
-                   const ServiceTable& services,
+                   std::size_t num_plugins,
+                   const VetTrial& trial,
                    ChildNote& note) noexcept {
   while (true) {
     uint32_t index = 0;
@@ -48,10 +38,10 @@ void serve_vetting(int socket,
     if (n < 0 && errno == EINTR) {
       continue;
     }
-    if (n != static_cast<ssize_t>(sizeof(index)) || index >= plugins.size()) {
+    if (n != static_cast<ssize_t>(sizeof(index)) || index >= num_plugins) {
       return;
     }
-    const std::string answer = vet(*plugins[index], services, note);
+    const std::string answer = vet(index, trial, note);
     if (send(socket, answer.data(), answer.size(), MSG_NOSIGNAL) < 0) {
       _exit(1);
     }

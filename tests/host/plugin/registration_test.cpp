@@ -2,6 +2,7 @@
 #include "host/plugin/registration.hpp"
 
 #include "host/error/status.hpp"
+#include "host/plugin/plugin_trial.hpp"
 
 #include "tests/host/plugin/zoo_folder.hpp"
 #include "tests/support/catch.hpp"
@@ -16,7 +17,7 @@ Verdict verdict_on(const std::string& name) {
   const PluginInfo plugin = inspect_plugin(zoo.add(name));
   REQUIRE(plugin.is_usable());
   const PluginInfo* const plugins[] = {&plugin};
-  Verdict verdict = vet_plugins(plugins, zoo_services(), std::chrono::seconds(60)).at(0);
+  Verdict verdict = try_plugins(plugins, zoo_services(), std::chrono::seconds(60)).at(0);
   CHECK_THAT(verdict.message, contains_text(plugin.file + " (org.tenon.zoo." + name + " 1.0.0) "));
   return verdict;
 }

@@ -3,6 +3,7 @@
 
 #include "host/io/content_hash.hpp"
 #include "host/plugin/plugin_scan.hpp"
+#include "host/plugin/plugin_trial.hpp"
 
 #include <chrono>
 #include <cstdlib>
@@ -241,7 +242,7 @@ TEST_CASE("a verdict has the hash of the file that was vetted", "[plugin]") {
   ZooFolder zoo;
   const PluginInfo plugin = inspect_plugin(zoo.add("good_c"));
   const PluginInfo* const plugins[] = {&plugin};
-  const Verdict verdict = vet_plugins(plugins, zoo_services(), std::chrono::seconds(60)).at(0);
+  const Verdict verdict = try_plugins(plugins, zoo_services(), std::chrono::seconds(60)).at(0);
   CHECK(verdict.hash == content_hash(plugin.file));
   VetCache cache(zoo.cache_file(), "host");
   cache.store(plugin.file, *plugin.stamp, verdict);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/plugin/vet.hpp"
 
+#include "host/plugin/plugin_trial.hpp"
+
 #include <csignal>
 #include <cstdlib>
 
@@ -26,7 +28,7 @@ std::vector<Verdict> vet(const ZooFolder& zoo,
   for (const PluginInfo& plugin : plugins) {
     pointers.push_back(&plugin);
   }
-  return vet_plugins(pointers, zoo_services(), timeout);
+  return try_plugins(pointers, zoo_services(), timeout);
 }
 
 Verdict vet_one(const std::string& name, std::chrono::milliseconds timeout = kLong) {
