@@ -16,6 +16,22 @@
 namespace tenon {
 namespace {
 
+std::vector<UsedPluginFile> plugins_in_use() {
+  std::vector<UsedPluginFile> used;
+  for (const LoadedPlugin* const plugin : loaded_plugins()) {
+    const PluginContext& context = plugin->host.context();
+    UsedPluginFile& one = used.emplace_back(UsedPluginFile{.id = context.id,
+                                                           .version = context.version,
+                                                           .hash = plugin->hash,
+                                                           .file = context.file,
+                                                           .components = {}});
+    for (const LoadedComponent& component : plugin->components) {
+      one.components.push_back(component.kind + ":" + component.type);
+    }
+  }
+  return used;
+}
+
 std::string lock_name_of(const std::string& recipe_file) {
   return std::filesystem::path(recipe_file).filename().string();
 }
@@ -34,7 +50,7 @@ std::string lock_problem_of(const Recipe& recipe,
     return file + " has no entry for " + lock_name_of(recipe.file) + advice;
   }
   const std::vector<std::string> differences =
-      lock_differences(*lock, lock_name_of(recipe.file), loaded_plugins());
+      lock_differences(*lock, lock_name_of(recipe.file), plugins_in_use());
   return differences.empty()
              ? ""
              : "the plugins differ from " + file + ": " + joined(differences, "; ") +
@@ -83,7 +99,7 @@ void warn_of_missing_plugins(const std::string& recipe_file, const PluginRegistr
 
 std::string write_lock(const Recipe& recipe) {
   const std::string file = lock_file_of(recipe.file);
-  const std::vector<const LoadedPlugin*> used = loaded_plugins();
+  const std::vector<UsedPluginFile> used = plugins_in_use();
   write_plugin_lock(
       file,
       lock_with(read_plugin_lock(file).value_or(PluginLock{}), lock_name_of(recipe.file), used));

@@ -68,22 +68,17 @@ std::string locked_name(const LockedPlugin& plugin) {
   return plugin.id + " " + plugin.version;
 }
 
-std::string sha256_of(const LoadedPlugin& plugin) {
+std::string sha256_of(const UsedPluginFile& plugin) {
   return plugin.hash.starts_with(kHashStart) ? plugin.hash.substr(kHashStart.size()) : plugin.hash;
 }
 
-LockedPlugin locked(const LoadedPlugin& plugin) {
-  const PluginContext& context = plugin.host.context();
-  LockedPlugin result{.id = context.id,
-                      .version = context.version,
-                      .sha256 = sha256_of(plugin),
-                      .file = fs::path(context.file).filename().string(),
-                      .components = {},
-                      .recipes = {}};
-  for (const LoadedComponent& component : plugin.components) {
-    result.components.push_back(component.kind + ":" + component.type);
-  }
-  return result;
+LockedPlugin locked(const UsedPluginFile& plugin) {
+  return {.id = plugin.id,
+          .version = plugin.version,
+          .sha256 = sha256_of(plugin),
+          .file = fs::path(plugin.file).filename().string(),
+          .components = plugin.components,
+          .recipes = {}};
 }
 
 bool is_used_by(const LockedPlugin& plugin, const std::string& recipe) {
@@ -91,16 +86,15 @@ bool is_used_by(const LockedPlugin& plugin, const std::string& recipe) {
 }
 
 // Why the plugin is not the locked one; "" if it is.
-std::string lock_difference(const LockedPlugin& was, const LoadedPlugin& plugin) {
+std::string lock_difference(const LockedPlugin& was, const UsedPluginFile& plugin) {
   const LockedPlugin is = locked(plugin);
-  const std::string& path = plugin.host.context().file;
   if (was.version != is.version) {
-    return formatted("{}: version {} (locked {}), {}", is.id, is.version, was.version, path);
+    return formatted("{}: version {} (locked {}), {}", is.id, is.version, was.version, plugin.file);
   }
   if (was.sha256 != is.sha256) {
     return formatted("{}: {} has other bytes (SHA-256 {}..., locked {}...)",
                      locked_name(is),
-                     path,
+                     plugin.file,
                      is.sha256.substr(0, kShownDigits),
                      was.sha256.substr(0, kShownDigits));
   }
@@ -178,12 +172,12 @@ void write_plugin_lock(const std::string& file, const PluginLock& lock) {
 
 PluginLock lock_with(PluginLock lock,
                      const std::string& recipe,
-                     std::span<const LoadedPlugin* const> used) {
+                     std::span<const UsedPluginFile> used) {
   for (LockedPlugin& plugin : lock.plugins) {
     std::erase(plugin.recipes, recipe);
   }
-  for (const LoadedPlugin* const plugin : used) {
-    LockedPlugin fresh = locked(*plugin);
+  for (const UsedPluginFile& plugin : used) {
+    LockedPlugin fresh = locked(plugin);
     const auto known = std::ranges::find(lock.plugins, fresh.id, &LockedPlugin::id);
     if (known != lock.plugins.end()) {
       fresh.recipes = known->recipes;
@@ -206,26 +200,24 @@ bool is_locked(const PluginLock& lock, const std::string& recipe) {
 
 std::vector<std::string> lock_differences(const PluginLock& lock,
                                           const std::string& recipe,
-                                          std::span<const LoadedPlugin* const> used) {
+                                          std::span<const UsedPluginFile> used) {
   std::vector<std::string> texts;
   if (lock.abi != TENON_ABI_STRING) {
     texts.push_back("the host has ABI " TENON_ABI_STRING " (locked " + lock.abi + ")");
   }
   for (const LockedPlugin& plugin : lock.plugins) {
-    const auto found = std::ranges::find(
-        used, plugin.id, [](const LoadedPlugin* one) { return one->host.context().id; });
+    const auto found = std::ranges::find(used, plugin.id, &UsedPluginFile::id);
     if (found != used.end()) {
-      if (std::string text = lock_difference(plugin, **found); !text.empty()) {
+      if (std::string text = lock_difference(plugin, *found); !text.empty()) {
         texts.push_back(std::move(text));
       }
     } else if (is_used_by(plugin, recipe)) {
       texts.push_back(locked_name(plugin) + " (" + plugin.file + ") is locked and not loaded");
     }
   }
-  for (const LoadedPlugin* const plugin : used) {
-    const PluginContext& context = plugin->host.context();
-    if (std::ranges::find(lock.plugins, context.id, &LockedPlugin::id) == lock.plugins.end()) {
-      texts.push_back(context.id + " " + context.version + " (" + context.file +
+  for (const UsedPluginFile& plugin : used) {
+    if (std::ranges::find(lock.plugins, plugin.id, &LockedPlugin::id) == lock.plugins.end()) {
+      texts.push_back(plugin.id + " " + plugin.version + " (" + plugin.file +
                       ") is loaded and not locked");
     }
   }

@@ -6,14 +6,21 @@
 // Threads: [main].
 #pragma once
 
-#include "host/plugin/loaded_plugin.hpp"
-
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 namespace tenon {
+
+// A plugin that a recipe uses now.
+struct UsedPluginFile {
+  std::string id;
+  std::string version;
+  std::string hash;                     // content_hash() of the file that is loaded
+  std::string file;                     // "build/plugins/mse.so"
+  std::vector<std::string> components;  // "loss:mse", in the order of the manifest
+};
 
 struct LockedPlugin {
   std::string id;
@@ -47,7 +54,7 @@ void write_plugin_lock(const std::string& file, const PluginLock& lock);
 // folder use stay; a plugin that no recipe uses any more is removed.
 PluginLock lock_with(PluginLock lock,
                      const std::string& recipe,
-                     std::span<const LoadedPlugin* const> used);
+                     std::span<const UsedPluginFile> used);
 
 // True if the lock was written for this recipe.
 bool is_locked(const PluginLock& lock, const std::string& recipe);
@@ -56,6 +63,6 @@ bool is_locked(const PluginLock& lock, const std::string& recipe);
 // they are the same files.
 std::vector<std::string> lock_differences(const PluginLock& lock,
                                           const std::string& recipe,
-                                          std::span<const LoadedPlugin* const> used);
+                                          std::span<const UsedPluginFile> used);
 
 }  // namespace tenon

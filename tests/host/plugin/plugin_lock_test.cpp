@@ -6,7 +6,6 @@
 #include <nlohmann/json.hpp>
 
 #include <filesystem>
-#include <memory>
 #include <string>
 
 #include "tests/support/catch.hpp"
@@ -22,21 +21,14 @@ namespace {
 const std::string kHashA(64, 'a');
 const std::string kHashB(64, 'b');
 
-using Loaded = std::unique_ptr<LoadedPlugin>;
-
-Loaded loaded_plugin(const std::string& id, const std::string& version, const std::string& hash) {
-  auto plugin = std::make_unique<LoadedPlugin>(
-      PluginContext{id, version, "build/plugins/" + id + ".so"}, ServiceTable());
-  plugin->hash = "sha256:" + hash;
-  plugin->components.push_back({.plugin = plugin.get(),
-                                .descriptor = nullptr,
-                                .kind = "loss",
-                                .type = id,
-                                .interface_id = "",
-                                .table = nullptr,
-                                .summary = "",
-                                .options_schema = ""});
-  return plugin;
+UsedPluginFile used_plugin(const std::string& id,
+                           const std::string& version,
+                           const std::string& hash) {
+  return {.id = id,
+          .version = version,
+          .hash = "sha256:" + hash,
+          .file = "build/plugins/" + id + ".so",
+          .components = {"loss:" + id}};
 }
 
 std::string lock_error_of(const std::string& file) {
@@ -62,9 +54,8 @@ TEST_CASE("what was locked is read again", "[plugin]") {
   const ScratchFolder folder;
   const std::string file = (folder.path() / "plugins.lock").string();
   CHECK_FALSE(read_plugin_lock(file));
-  const Loaded b = loaded_plugin("b", "2.0.0", kHashB);
-  const Loaded a = loaded_plugin("a", "1.0.0", kHashA);
-  const LoadedPlugin* const used[] = {b.get(), a.get()};
+  const UsedPluginFile used[] = {used_plugin("b", "2.0.0", kHashB),
+                                 used_plugin("a", "1.0.0", kHashA)};
   write_plugin_lock(file, lock_with({}, "r.json", used));
   CHECK(nlohmann::json::parse(file_text(file)) == nlohmann::json::parse(R"({
     "format": 1, "abi": "0.5", "plugins": [
@@ -79,17 +70,15 @@ TEST_CASE("what was locked is read again", "[plugin]") {
 }
 
 TEST_CASE("each difference from a lock is named", "[plugin]") {
-  const Loaded was[] = {loaded_plugin("changed", "1.0.0", kHashA),
-                        loaded_plugin("gone", "1.0.0", kHashA),
-                        loaded_plugin("newer", "1.0.0", kHashA),
-                        loaded_plugin("same", "1.0.0", kHashA)};
-  const LoadedPlugin* const before[] = {was[0].get(), was[1].get(), was[2].get(), was[3].get()};
+  const UsedPluginFile before[] = {used_plugin("changed", "1.0.0", kHashA),
+                                   used_plugin("gone", "1.0.0", kHashA),
+                                   used_plugin("newer", "1.0.0", kHashA),
+                                   used_plugin("same", "1.0.0", kHashA)};
   PluginLock lock = lock_with({}, "r.json", before);
-  const Loaded is[] = {loaded_plugin("added", "0.1.0", kHashB),
-                       loaded_plugin("changed", "1.0.0", kHashB),
-                       loaded_plugin("newer", "1.1.0", kHashB),
-                       loaded_plugin("same", "1.0.0", kHashA)};
-  const LoadedPlugin* const now[] = {is[0].get(), is[1].get(), is[2].get(), is[3].get()};
+  const UsedPluginFile now[] = {used_plugin("added", "0.1.0", kHashB),
+                                used_plugin("changed", "1.0.0", kHashB),
+                                used_plugin("newer", "1.1.0", kHashB),
+                                used_plugin("same", "1.0.0", kHashA)};
   CHECK(lock_differences(lock, "r.json", now) ==
         DifferenceTexts{
             "changed 1.0.0: build/plugins/changed.so has other bytes (SHA-256 bbbbbbbbbbbb..., "
@@ -103,11 +92,11 @@ TEST_CASE("each difference from a lock is named", "[plugin]") {
 }
 
 TEST_CASE("recipes of a folder share a lock", "[plugin]") {
-  const Loaded shared = loaded_plugin("shared", "1.0.0", kHashA);
-  const Loaded a = loaded_plugin("a", "1.0.0", kHashA);
-  const Loaded b = loaded_plugin("b", "1.0.0", kHashA);
-  const LoadedPlugin* const of_a[] = {shared.get(), a.get()};
-  const LoadedPlugin* const of_b[] = {shared.get(), b.get()};
+  const UsedPluginFile shared = used_plugin("shared", "1.0.0", kHashA);
+  const UsedPluginFile a = used_plugin("a", "1.0.0", kHashA);
+  const UsedPluginFile b = used_plugin("b", "1.0.0", kHashA);
+  const UsedPluginFile of_a[] = {shared, a};
+  const UsedPluginFile of_b[] = {shared, b};
   PluginLock lock = lock_with(lock_with({}, "a.json", of_a), "b.json", of_b);
   REQUIRE(lock.plugins.size() == 3);
   CHECK(lock.plugins[2].recipes == DifferenceTexts{"a.json", "b.json"});
@@ -115,8 +104,7 @@ TEST_CASE("recipes of a folder share a lock", "[plugin]") {
   CHECK(lock_differences(lock, "b.json", of_b).empty());
 
   // Another file of a shared plugin is a difference for both, until it is locked for one of them.
-  const Loaded other = loaded_plugin("shared", "1.0.0", kHashB);
-  const LoadedPlugin* const of_a_now[] = {other.get()};
+  const UsedPluginFile of_a_now[] = {used_plugin("shared", "1.0.0", kHashB)};
   CHECK(lock_differences(lock, "a.json", of_a_now).size() == 2);
   lock = lock_with(std::move(lock), "a.json", of_a_now);
   REQUIRE(lock.plugins.size() == 2);  // nobody uses "a" any more
