@@ -56,7 +56,7 @@ RankEnvironment ranks_for(const CommandLine& line) {
     return {};
   }
   RankEnvironment ranks = read_rank_environment(environment);
-  find_run_secret(ranks, environment);
+  find_secret(ranks, environment);
   if (line.num_ranks > 0 && ranks.world_size > 1) {
     throw Error("usage.bad_option",
                 formatted("--launch {} in a process that is rank {} of {} already, started by {}; "

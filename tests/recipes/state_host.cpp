@@ -14,7 +14,6 @@
 #include "host/cli/checked_recipe.hpp"
 #include "host/cli/service_table.hpp"
 #include "host/distributed/ranks/rank_environment.hpp"
-#include "host/distributed/ranks/run_secret.hpp"
 #include "host/error/error.hpp"
 #include "host/log/log.hpp"
 #include "host/plugin/registry.hpp"
@@ -161,7 +160,7 @@ json metrics_of(const Outcome& outcome) {
 
 int run(const std::vector<std::string>& words) {
   RankEnvironment ranks = read_rank_environment(environment_variables());
-  find_run_secret(ranks, environment_variables());
+  find_secret(ranks, environment_variables());
   set_up_log({});
   RecipeDraft draft = read_recipe({.path = words[1], .sets = {}});
   PluginRegistry registry({.folders = {{words[2], "test"}, {words[3], "test"}},

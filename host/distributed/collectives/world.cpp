@@ -392,8 +392,10 @@ class ConnectedWorld final : public World {
         made = make_gloo_backend(device_, place.store, place.rank, size, timeout);
         await_connected(*place.store, size, timeout);
         PeerExchange unproved(*made, ranks);
-        prove_peers(
-            unproved, run_key(environment_, "peers"), place.name, AwakeClock::now() + timeout);
+        prove_peers(unproved,
+                    run_key(environment_.secret, environment_.run_id, "peers"),
+                    place.name,
+                    AwakeClock::now() + timeout);
         return made;
       }
       await_connected(*place.store, size, timeout);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/distributed/ranks/rank_environment.hpp"
 
+#include "host/distributed/ranks/run_secret.hpp"
 #include "host/error/error.hpp"
 #include "host/text/formatted.hpp"
 #include "host/text/joined.hpp"
@@ -416,6 +417,13 @@ bool are_on_one_machine(const RankEnvironment& ranks) {
   // Only rank 0 of a PyTorchJob may have the name "localhost", while others have its address.
   return ranks.master_addr.starts_with("127.") || ranks.master_addr == "::1" ||
          (is_torchrun ? ranks.master_addr == "localhost" : is_whole);
+}
+
+void find_secret(RankEnvironment& ranks, const Environment& environment) {
+  if (ranks.world_size > 1 || ranks.is_store_served) {
+    ranks.secret = find_run_secret(
+        environment, are_on_one_machine(ranks) ? RankPlaces::kOneMachine : RankPlaces::kMachines);
+  }
 }
 
 bool has_own_terminal(const RankEnvironment& ranks) {

@@ -56,7 +56,7 @@ struct RankEnvironment {
   // suggests;
   // "" except with --launch.
   std::string launch_options;
-  std::string secret;  // see run_secret.hpp; "" if the run is not protected
+  std::string secret;  // see find_secret; "" if the run is not protected
 };
 
 // Errors  distributed.bad_environment if a set of variables is incomplete or contradictory: the
@@ -66,6 +66,11 @@ RankEnvironment read_rank_environment(const Environment& environment);
 // True if every rank knows that all ranks are on this machine. The ranks of torchrun may become
 // fewer, and still have to agree with earlier ones, so only their address counts.
 bool are_on_one_machine(const RankEnvironment& ranks);
+
+// Sets `ranks.secret` to that of the run (run_secret.hpp), for a process of several ranks or of a
+// launcher that holds their store. Leaves it empty if the run is not protected.
+// Errors  distributed.bad_secret
+void find_secret(RankEnvironment& ranks, const Environment& environment);
 
 // True if each rank has an own terminal or log, so that no other rank speaks for it.
 bool has_own_terminal(const RankEnvironment& ranks);

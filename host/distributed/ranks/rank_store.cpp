@@ -76,7 +76,7 @@ StorePtr open_keys(const RankEnvironment& environment,
                    StoreRole role,
                    std::chrono::milliseconds timeout,
                    Time end) {
-  const RunKey key = run_key(environment, "store");
+  const RunKey key = run_key(environment.secret, environment.run_id, "store");
   const auto held =
       role == StoreRole::kServer ? serve_keys(environment, key, end) : std::shared_ptr<KeyServer>();
   return c10::make_intrusive<StoreClient>(
@@ -118,9 +118,11 @@ StorePtr open_agent_store(const RankEnvironment& environment,
   if (environment.secret.empty()) {
     return store;
   }
-  return c10::make_intrusive<SealedStore>(std::move(store),
-                                          run_key(environment, "names of keys"),
-                                          run_key(environment, "values of keys"));
+  const auto key = [&](std::string_view purpose) {
+    return run_key(environment.secret, environment.run_id, purpose);
+  };
+  return c10::make_intrusive<SealedStore>(
+      std::move(store), key("names of keys"), key("values of keys"));
 }
 
 }  // namespace

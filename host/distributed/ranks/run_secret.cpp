@@ -28,6 +28,8 @@
 namespace tenon {
 namespace {
 
+using Environment = std::map<std::string, std::string>;
+
 constexpr const char* kSecretVariable = "TENON_RUN_SECRET";
 constexpr const char* kSecretFileVariable = "TENON_RUN_SECRET_FILE";
 // 256 bits are 64 hexadecimal digits, or 43 of base64.
@@ -154,15 +156,13 @@ std::string new_run_secret() {
   return hex_text(bytes);
 }
 
-void find_run_secret(RankEnvironment& ranks, const Environment& environment) {
-  if (ranks.world_size == 1 && !ranks.is_store_served) {
-    return;
-  }
+std::string find_run_secret(const Environment& environment, RankPlaces places) {
   const std::string text = variable(environment, kSecretVariable);
   const std::string path = variable(environment, kSecretFileVariable);
   if (!text.empty()) {
-    ranks.secret = checked_secret(text, kSecretVariable);
-  } else if (!path.empty()) {
+    return checked_secret(text, kSecretVariable);
+  }
+  if (!path.empty()) {
     std::optional<std::string> secret = read_secret_file(path);
     if (!secret.has_value()) {
       fail_secret(formatted("{}={}: no such file; create it with `umask 077; {} > {}`",
@@ -171,10 +171,9 @@ void find_run_secret(RankEnvironment& ranks, const Environment& environment) {
                             kHowToMake,
                             path));
     }
-    ranks.secret = std::move(*secret);
-  } else if (are_on_one_machine(ranks)) {
-    ranks.secret = user_secret(environment);
+    return std::move(*secret);
   }
+  return places == RankPlaces::kOneMachine ? user_secret(environment) : "";
 }
 
 void forget_secret_variable() {
@@ -184,8 +183,8 @@ void forget_secret_variable() {
   }
 }
 
-RunKey run_key(const RankEnvironment& ranks, std::string_view purpose) {
-  const std::string info = formatted("tenon 1\n{}\n{}", purpose, ranks.run_id);
+RunKey run_key(const std::string& secret, std::string_view run_id, std::string_view purpose) {
+  const std::string info = formatted("tenon 1\n{}\n{}", purpose, run_id);
   const std::unique_ptr<EVP_KDF, decltype(&EVP_KDF_free)> kdf(
       EVP_KDF_fetch(nullptr, "HKDF", nullptr), &EVP_KDF_free);
   const std::unique_ptr<EVP_KDF_CTX, decltype(&EVP_KDF_CTX_free)> context(
@@ -195,10 +194,10 @@ RunKey run_key(const RankEnvironment& ranks, std::string_view purpose) {
     return OSSL_PARAM_construct_octet_string(name, const_cast<char*>(text.data()), text.size());
   };
   char digest[] = "SHA256";
-  const std::string secret = ranks.secret.empty() ? "no secret" : ranks.secret;
+  const std::string_view known = secret.empty() ? "no secret" : std::string_view(secret);
   const std::array<OSSL_PARAM, 4> parameters = {
       OSSL_PARAM_construct_utf8_string(OSSL_KDF_PARAM_DIGEST, digest, 0),
-      octets(OSSL_KDF_PARAM_KEY, secret),
+      octets(OSSL_KDF_PARAM_KEY, known),
       octets(OSSL_KDF_PARAM_INFO, info),
       OSSL_PARAM_construct_end()};
   RunKey key{};

@@ -5,11 +5,10 @@
 // Threads: any, unless a function says otherwise.
 #pragma once
 
-#include "host/distributed/ranks/rank_environment.hpp"
-
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 
@@ -19,22 +18,26 @@ namespace tenon {
 // Errors  distributed.bad_secret if the system has no random bytes
 std::string new_run_secret();
 
-// Sets `ranks.secret` for a process of several ranks, or of a launcher that holds their store:
-// TENON_RUN_SECRET, or the text of the file TENON_RUN_SECRET_FILE, or the user's own secret if all
-// ranks are on this machine. That secret is in ~/.config/tenon/run-secret, and is created if it
-// does not exist. Otherwise the secret stays empty, and the run is not protected.
+// Whether the ranks of a run are all on this machine.
+enum class RankPlaces { kOneMachine, kMachines };
+
+// Returns the secret of a run of several ranks: TENON_RUN_SECRET, or the text of the file
+// TENON_RUN_SECRET_FILE, or the user's own secret if all ranks are on this machine. That secret is
+// in ~/.config/tenon/run-secret, and is created if it does not exist. Otherwise returns "", and the
+// run is not protected. `environment` has the variables of the process.
 // Errors  distributed.bad_secret if a secret is too short, or others may read its file
-void find_run_secret(RankEnvironment& ranks, const Environment& environment);
+std::string find_run_secret(const std::map<std::string, std::string>& environment,
+                            RankPlaces places);
 
 // Overwrites TENON_RUN_SECRET in the memory of this process, and removes it from the environment
 // that child processes inherit.
 // Threads: [main], before other threads.
 void forget_secret_variable();
 
-// A key for one purpose. Different purposes, runs and secrets have different keys. Without a secret
-// the key is public.
+// A key for one purpose. Different purposes, runs and secrets have different keys. With the secret
+// "" the key is public.
 using RunKey = std::array<uint8_t, 32>;
-RunKey run_key(const RankEnvironment& ranks, std::string_view purpose);
+RunKey run_key(const std::string& secret, std::string_view run_id, std::string_view purpose);
 
 // Source  HMAC-SHA256, RFC 2104
 RunKey authenticator(const RunKey& key, std::string_view text);

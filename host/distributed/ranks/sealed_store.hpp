@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A store of c10d in another one that strangers can read and write, such as the store of a torchrun
-// agent. Names of keys are replaced by their HMAC-SHA256, and values are encrypted with AES-256-GCM
-// together with the name. So strangers learn nothing, and can only end the run: by deleting or
-// changing values, or by filling the store. A value that was copied from another key is detected;
-// an earlier value of the same key is not. Threads: as the other store.
+// agent. Names and values are sealed (seal.hpp). So strangers learn nothing, and can only end the
+// run: by deleting or changing values, or by filling the store.
+// Threads: as the other store.
 #pragma once
 
 #include "host/distributed/ranks/run_secret.hpp"
+#include "host/distributed/ranks/seal.hpp"
 
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
-#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <string>
@@ -45,20 +44,16 @@ class SealedStore final : public c10d::Store {
   void setTimeout(const std::chrono::milliseconds& timeout) override;
 
  private:
-  using Bytes = std::vector<uint8_t>;
+  using Bytes = Seal::Bytes;
 
-  std::string sealed_name(const std::string& key) const;
   std::vector<std::string> sealed_names(const std::vector<std::string>& keys) const;
-  Bytes seal(const std::string& key, const Bytes& value);
-  Bytes unseal(const std::string& key, const Bytes& sealed) const;
   template <class Change>
   Bytes change(const std::string& key, Change&& change);
 
   const c10::intrusive_ptr<c10d::Store> store_;
   const RunKey names_;
   const RunKey values_;
-  const RunKey salt_;                     // of this writer
-  std::atomic<uint64_t> num_sealed_ = 0;  // no nonce is used twice with one salt
+  Seal seal_;
 };
 
 }  // namespace tenon

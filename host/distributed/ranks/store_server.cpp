@@ -16,7 +16,7 @@ StoreServer::StoreServer(const std::string& run_id, const std::string& secret) {
   environment_.run_id = run_id;
   environment_.secret = secret;
   try {
-    keys_ = std::make_unique<KeyServer>(listen_at(kAddress, 0), run_key(environment_, "store"));
+    keys_ = std::make_unique<KeyServer>(listen_at(kAddress, 0), run_key(secret, run_id, "store"));
   } catch (const std::system_error& problem) {
     throw Error("distributed.launch_failed",
                 "the launcher cannot open a port for the rendezvous on " + std::string(kAddress) +

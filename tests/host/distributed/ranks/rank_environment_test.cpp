@@ -7,6 +7,7 @@
 #include "host/error/error.hpp"
 
 #include "tests/support/catch.hpp"
+#include "tests/support/scratch_folder.hpp"
 
 namespace tenon {
 namespace {
@@ -364,6 +365,29 @@ TEST_CASE("a rank of an unknown place is refused, and a program started alone is
   CHECK(told.rank == 3);
   CHECK(told.local_rank == 1);
   CHECK(told.master_addr == "node1");
+}
+
+TEST_CASE("ranks of one machine share the user's secret, and no rank guesses where others are",
+          "[distributed]") {
+  const ScratchFolder scratch;
+  const Environment home = {{"HOME", scratch.path().string()}};
+  const auto secret_at = [&](const std::string& address, uint32_t local_world_size) {
+    RankEnvironment ranks;
+    ranks.launcher = "environment";
+    ranks.world_size = 2;
+    ranks.local_world_size = local_world_size;
+    ranks.master_addr = address;
+    find_secret(ranks, home);
+    return ranks.secret;
+  };
+  const std::string secret = secret_at("127.0.0.1", 1);
+  CHECK(secret.size() == 64);
+  CHECK(secret_at("node1", 2) == secret);
+  CHECK(secret_at("node1", 1).empty());
+  CHECK(secret_at("localhost", 1).empty());
+  RankEnvironment alone;  // needs none, and reads none
+  find_secret(alone, {{"TENON_RUN_SECRET", "short"}});
+  CHECK(alone.secret.empty());
 }
 
 }  // namespace tenon

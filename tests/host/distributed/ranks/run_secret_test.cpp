@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <functional>
+#include <map>
 #include <string>
 #include <sys/stat.h>
 
@@ -21,24 +21,12 @@ namespace fs = std::filesystem;
 
 const std::string kSecret(64, 'a');
 
-RankEnvironment ranks_at(const std::string& address, uint32_t local_world_size) {
-  RankEnvironment ranks;
-  ranks.launcher = "environment";
-  ranks.world_size = 2;
-  ranks.local_world_size = local_world_size;
-  ranks.master_addr = address;
-  return ranks;
-}
-
-std::string secret_of(RankEnvironment ranks, const Environment& environment) {
-  find_run_secret(ranks, environment);
-  return ranks.secret;
-}
+using Environment = std::map<std::string, std::string>;
 
 // The message with which the secret is refused; "" if it is not.
 std::string secret_refusal(const Environment& environment) {
   try {
-    secret_of(ranks_at("node1", 1), environment);
+    find_run_secret(environment, RankPlaces::kMachines);
     return "";
   } catch (const Error& error) {
     CHECK(error.id() == "distributed.bad_secret");
@@ -63,11 +51,10 @@ TEST_CASE("the secret of the ranks comes from a variable or a private file", "[d
   const ScratchFolder scratch;
   const fs::path file = scratch.write("secret", "  " + kSecret + "\n");
   set_mode(file, 0600);
-  const RankEnvironment ranks = ranks_at("node1", 1);
-  CHECK(secret_of(ranks, {{"TENON_RUN_SECRET", kSecret}}) == kSecret);
-  CHECK(secret_of(ranks, {{"TENON_RUN_SECRET_FILE", file.string()}}) == kSecret);
-  CHECK(secret_of(ranks, {{"HOME", scratch.path().string()}}).empty());
-  CHECK(secret_of(RankEnvironment(), {{"TENON_RUN_SECRET", "short"}}).empty());  // a single rank
+  const RankPlaces places = RankPlaces::kMachines;
+  CHECK(find_run_secret({{"TENON_RUN_SECRET", kSecret}}, places) == kSecret);
+  CHECK(find_run_secret({{"TENON_RUN_SECRET_FILE", file.string()}}, places) == kSecret);
+  CHECK(find_run_secret({{"HOME", scratch.path().string()}}, places).empty());
 }
 
 TEST_CASE("a secret that others may read, or that is too short, is refused", "[distributed]") {
@@ -96,31 +83,25 @@ TEST_CASE("ranks of one machine use the user's own secret, which the first one c
           "[distributed]") {
   const ScratchFolder scratch;
   const Environment home = {{"HOME", scratch.path().string()}};
-  const std::string secret = secret_of(ranks_at("127.0.0.1", 1), home);
+  const std::string secret = find_run_secret(home, RankPlaces::kOneMachine);
   CHECK(secret.size() == 64);
-  CHECK(secret_of(ranks_at("node1", 2), home) == secret);
+  CHECK(find_run_secret(home, RankPlaces::kOneMachine) == secret);
   const fs::path file = scratch.path() / ".config/tenon/run-secret";
   struct stat found {};
   REQUIRE(::stat(file.c_str(), &found) == 0);
   CHECK((found.st_mode & 0777) == 0600);
   CHECK(std::distance(fs::directory_iterator(file.parent_path()), {}) == 1);
-  // No rank can know whether others are elsewhere.
-  CHECK(secret_of(ranks_at("node1", 1), home).empty());
-  CHECK(secret_of(ranks_at("localhost", 1), home).empty());
-  CHECK(secret_of(ranks_at("127.0.0.1", 2), {}).empty());
+  CHECK(find_run_secret(home, RankPlaces::kMachines).empty());
+  CHECK(find_run_secret({}, RankPlaces::kOneMachine).empty());
 }
 
 TEST_CASE("keys differ with purpose, run and secret", "[distributed]") {
-  RankEnvironment ranks = ranks_at("node1", 1);
-  ranks.secret = kSecret;
-  const RunKey key = run_key(ranks, "store");
-  CHECK(run_key(ranks, "store") == key);
-  CHECK(run_key(ranks, "peers") != key);
-  ranks.run_id = "job 2";
-  CHECK(run_key(ranks, "store") != key);
-  ranks.run_id = "";
-  ranks.secret = std::string(64, 'b');
-  CHECK(run_key(ranks, "store") != key);
+  const RunKey key = run_key(kSecret, "", "store");
+  CHECK(run_key(kSecret, "", "store") == key);
+  CHECK(run_key(kSecret, "", "peers") != key);
+  CHECK(run_key(kSecret, "job 2", "store") != key);
+  CHECK(run_key(std::string(64, 'b'), "", "store") != key);
+  CHECK(run_key("", "", "store") != key);
   // RFC 4231, test case 2, with the key padded to the size of a RunKey, which HMAC does itself.
   RunKey jefe{};
   std::memcpy(jefe.data(), "Jefe", 4);
