@@ -7,10 +7,10 @@
 #include "host/check/subject.hpp"
 #include "host/check/temporary_folder.hpp"
 #include "host/model/graph.hpp"
-#include "host/plugin/child_output.hpp"
 #include "host/plugin/model_proxy.hpp"
 #include "host/plugin/step_sums_proxy.hpp"
 #include "host/text/formatted.hpp"
+#include "host/trust/child/child_output.hpp"
 
 #include <nlohmann/json.hpp>
 

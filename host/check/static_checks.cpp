@@ -4,10 +4,10 @@
 #include <tenon/plugin.h>
 
 #include "host/check/subject.hpp"
-#include "host/plugin/elf_dynamic.hpp"
 #include "host/plugin/manifest.hpp"
 #include "host/text/formatted.hpp"
 #include "host/text/joined.hpp"
+#include "host/trust/elf/elf_dynamic.hpp"
 
 #include <algorithm>
 #include <array>

@@ -2,12 +2,12 @@
 #include "host/check/subject.hpp"
 
 #include "host/error/error.hpp"
-#include "host/plugin/child_output.hpp"
 #include "host/plugin/plugin_loader.hpp"
 #include "host/plugin/vet_components.hpp"
 #include "host/tensor/op_service.hpp"
 #include "host/tensor/tensor_service.hpp"
 #include "host/text/formatted.hpp"
+#include "host/trust/child/child_output.hpp"
 
 #include <algorithm>
 #include <csignal>

@@ -13,10 +13,10 @@
 #include "host/plugin/plugin_info.hpp"
 #include "host/plugin/plugin_scan.hpp"
 #include "host/plugin/registry.hpp"
-#include "host/plugin/watched_child.hpp"
 #include "host/recipe/recipe.hpp"
 #include "host/tensor/exec_frame.hpp"
 #include "host/train/components/component_factory.hpp"
+#include "host/trust/child/watched_child.hpp"
 
 #include <chrono>
 #include <cstdint>

@@ -5,7 +5,6 @@
 #include "host/distributed/launch/launch.hpp"
 #include "host/distributed/launch/launch_report.hpp"
 #include "host/distributed/launch/restart_plan.hpp"
-#include "host/distributed/ranks/run_secret.hpp"
 #include "host/distributed/ranks/store_server.hpp"
 #include "host/distributed/ranks/topology.hpp"
 #include "host/error/error.hpp"
@@ -17,6 +16,7 @@
 #include "host/train/components/run_failure.hpp"
 #include "host/train/run/rank_records.hpp"
 #include "host/train/run/run_training.hpp"
+#include "host/trust/secrets/run_secret.hpp"
 
 #include <cerrno>  // program_invocation_name
 #include <chrono>

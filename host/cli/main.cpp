@@ -14,7 +14,6 @@
 #include "host/distributed/failures/early_failure.hpp"
 #include "host/distributed/launch/rank_process.hpp"
 #include "host/distributed/ranks/rank_environment.hpp"
-#include "host/distributed/ranks/run_secret.hpp"
 #include "host/distributed/ranks/topology.hpp"
 #include "host/error/credentials.hpp"
 #include "host/error/error.hpp"
@@ -25,6 +24,7 @@
 #include "host/text/formatted.hpp"
 #include "host/train/components/run_failure.hpp"
 #include "host/train/run/run_witness.hpp"
+#include "host/trust/secrets/run_secret.hpp"
 
 #include <cerrno>  // program_invocation_name
 #include <csignal>

@@ -4,9 +4,9 @@
 #include "host/error/error.hpp"
 #include "host/log/log.hpp"
 #include "host/plugin/plugin_loader.hpp"
-#include "host/plugin/plugin_lock.hpp"
 #include "host/text/counted.hpp"
 #include "host/text/joined.hpp"
+#include "host/trust/plugin_lock.hpp"
 
 #include <algorithm>
 #include <filesystem>

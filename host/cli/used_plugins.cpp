@@ -5,7 +5,7 @@
 #include "host/cli/service_table.hpp"
 #include "host/cli/usage_error.hpp"
 #include "host/error/utf8.hpp"
-#include "host/plugin/write_access.hpp"
+#include "host/trust/write_access.hpp"
 
 #include <cstdlib>
 #include <string>

@@ -4,9 +4,9 @@
 
 #include <tenon/manifest.h>
 
-#include "host/plugin/elf_notes.hpp"
 #include "host/plugin/kinds.hpp"
 #include "host/text/formatted.hpp"
+#include "host/trust/elf/elf_notes.hpp"
 
 #include <algorithm>
 #include <array>

@@ -6,7 +6,7 @@
 
 #include "host/error/error.hpp"
 #include "host/plugin/manifest.hpp"
-#include "host/plugin/plugin_file.hpp"
+#include "host/trust/plugin_file.hpp"
 
 #include <optional>
 #include <string>

@@ -5,10 +5,10 @@
 #include "host/log/log.hpp"
 #include "host/plugin/call_watch.hpp"
 #include "host/plugin/component_identity.hpp"
-#include "host/plugin/plugin_file.hpp"
 #include "host/plugin/process_settings.hpp"
 #include "host/plugin/registration.hpp"
 #include "host/plugin/watchdog.hpp"
+#include "host/trust/plugin_file.hpp"
 
 #include <boost/dll/shared_library.hpp>
 

@@ -6,11 +6,11 @@
 
 #include "host/io/content_hash.hpp"
 #include "host/log/log.hpp"
-#include "host/plugin/elf_symbols.hpp"
 #include "host/plugin/kinds.hpp"
 #include "host/plugin/service_ids.hpp"
-#include "host/plugin/write_access.hpp"
 #include "host/text/formatted.hpp"
+#include "host/trust/elf/elf_symbols.hpp"
+#include "host/trust/write_access.hpp"
 
 #include <algorithm>
 #include <filesystem>

@@ -5,9 +5,9 @@
 
 #pragma once
 
-#include "host/plugin/notices.hpp"
 #include "host/plugin/plugin_info.hpp"
-#include "host/plugin/trusted_keys.hpp"
+#include "host/trust/notices.hpp"
+#include "host/trust/trusted_keys.hpp"
 
 #include <optional>
 #include <span>

@@ -8,7 +8,7 @@
 
 #include "host/plugin/plugin_host.hpp"
 #include "host/plugin/plugin_info.hpp"
-#include "host/plugin/vet.hpp"
+#include "host/trust/vet.hpp"
 
 #include <chrono>
 #include <span>

@@ -9,8 +9,8 @@
 #include "host/plugin/loaded_plugin.hpp"
 #include "host/plugin/plugin_info.hpp"
 #include "host/plugin/plugin_scan.hpp"
-#include "host/plugin/vet.hpp"
-#include "host/plugin/vet_cache.hpp"
+#include "host/trust/vet.hpp"
+#include "host/trust/vet_cache.hpp"
 
 #include <chrono>
 #include <memory>

@@ -2,8 +2,8 @@
 //
 // Another user of the machine, who tries all that the ports of a run offer. If the test runs as
 // root, the stranger is the user nobody; otherwise it is this user, without the secret of the run.
-#include "host/distributed/ranks/psk_channel.hpp"
-#include "host/distributed/ranks/run_secret.hpp"
+#include "host/trust/secrets/psk_channel.hpp"
+#include "host/trust/secrets/run_secret.hpp"
 
 #include <algorithm>
 #include <chrono>

@@ -7,9 +7,9 @@
 #include <tenon/manifest.h>
 
 #include "host/error/catalogue.hpp"
-#include "host/plugin/elf_notes.hpp"
 #include "host/plugin/plugin_scan.hpp"
 #include "host/plugin/service_ids.hpp"
+#include "host/trust/elf/elf_notes.hpp"
 
 #include <algorithm>
 #include <cstring>

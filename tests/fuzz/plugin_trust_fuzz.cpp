@@ -2,8 +2,8 @@
 //
 // Files that say which plugins are loaded, and are nearly right: plugins.lock and a trust file. A
 // case is the text of one of them, and both readers read it.
-#include "host/plugin/plugin_lock.hpp"
-#include "host/plugin/trusted_keys.hpp"
+#include "host/trust/plugin_lock.hpp"
+#include "host/trust/trusted_keys.hpp"
 
 #include <nlohmann/json.hpp>
 

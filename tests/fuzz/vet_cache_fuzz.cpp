@@ -2,8 +2,8 @@
 //
 // A cache of verdicts that is nearly right is used or ignored, and never stops the host; so is the
 // answer of the process that checks plugins. A case is the text of the cache or of an answer.
-#include "host/plugin/vet_answer.hpp"
-#include "host/plugin/vet_cache.hpp"
+#include "host/trust/vet_answer.hpp"
+#include "host/trust/vet_cache.hpp"
 
 #include <filesystem>
 #include <fstream>

@@ -29,12 +29,12 @@ const std::vector<std::string>& readers() {
                                                     "host/embedding/row_file.cpp",
                                                     "host/io/regular_file.cpp",
                                                     "host/json/bounded_json.cpp",
-                                                    "host/plugin/elf_dynamic.cpp",
-                                                    "host/plugin/elf_file.cpp",
-                                                    "host/plugin/elf_image.cpp",
-                                                    "host/plugin/elf_image.hpp",
-                                                    "host/plugin/elf_notes.cpp",
-                                                    "host/plugin/elf_symbols.cpp"};
+                                                    "host/trust/elf/elf_dynamic.cpp",
+                                                    "host/trust/elf/elf_file.cpp",
+                                                    "host/trust/elf/elf_image.cpp",
+                                                    "host/trust/elf/elf_image.hpp",
+                                                    "host/trust/elf/elf_notes.cpp",
+                                                    "host/trust/elf/elf_symbols.cpp"};
   return kReaders;
 }
 

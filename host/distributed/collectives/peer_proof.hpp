@@ -6,7 +6,7 @@
 #pragma once
 
 #include "host/distributed/collectives/peer_exchange.hpp"
-#include "host/distributed/ranks/run_secret.hpp"
+#include "host/trust/secrets/run_secret.hpp"
 
 #include <chrono>
 #include <string>

@@ -18,12 +18,12 @@
 #include "host/distributed/ranks/open_files.hpp"
 #include "host/distributed/ranks/quiet_c10d.hpp"
 #include "host/distributed/ranks/rank_store.hpp"
-#include "host/distributed/ranks/run_secret.hpp"
 #include "host/error/error.hpp"
 #include "host/error/status.hpp"
 #include "host/text/formatted.hpp"
 #include "host/text/rank_list.hpp"
 #include "host/text/seconds_text.hpp"
+#include "host/trust/secrets/run_secret.hpp"
 
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 

@@ -3,10 +3,10 @@
 
 #include "host/distributed/ranks/awake_clock.hpp"
 #include "host/distributed/ranks/key_table.hpp"
-#include "host/distributed/ranks/psk_channel.hpp"
 #include "host/error/error.hpp"
 #include "host/log/log.hpp"
 #include "host/text/formatted.hpp"
+#include "host/trust/secrets/psk_channel.hpp"
 
 #include <algorithm>
 #include <array>

@@ -8,7 +8,7 @@
 // Threads: a separate thread answers; any may create and destroy the server.
 #pragma once
 
-#include "host/distributed/ranks/run_secret.hpp"
+#include "host/trust/secrets/run_secret.hpp"
 
 #include <cstdint>
 #include <memory>

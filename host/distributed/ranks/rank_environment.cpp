@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/distributed/ranks/rank_environment.hpp"
 
-#include "host/distributed/ranks/run_secret.hpp"
 #include "host/error/error.hpp"
 #include "host/text/formatted.hpp"
 #include "host/text/joined.hpp"
+#include "host/trust/secrets/run_secret.hpp"
 
 #include <algorithm>
 #include <charconv>

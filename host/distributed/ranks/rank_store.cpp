@@ -5,13 +5,13 @@
 #include "host/distributed/ranks/key_server.hpp"
 #include "host/distributed/ranks/network_address.hpp"
 #include "host/distributed/ranks/quiet_c10d.hpp"
-#include "host/distributed/ranks/run_secret.hpp"
 #include "host/distributed/ranks/sealed_store.hpp"
 #include "host/distributed/ranks/store_client.hpp"
 #include "host/error/error.hpp"
 #include "host/error/status.hpp"
 #include "host/text/formatted.hpp"
 #include "host/text/seconds_text.hpp"
+#include "host/trust/secrets/run_secret.hpp"
 
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>

@@ -6,8 +6,8 @@
 // Threads: as the other store.
 #pragma once
 
-#include "host/distributed/ranks/run_secret.hpp"
-#include "host/distributed/ranks/seal.hpp"
+#include "host/trust/secrets/run_secret.hpp"
+#include "host/trust/secrets/seal.hpp"
 
 #include <torch/csrc/distributed/c10d/Store.hpp>
 

@@ -6,9 +6,9 @@
 #pragma once
 
 #include "host/distributed/ranks/key_server.hpp"
-#include "host/distributed/ranks/psk_channel.hpp"
-#include "host/distributed/ranks/run_secret.hpp"
 #include "host/distributed/ranks/store_message.hpp"
+#include "host/trust/secrets/psk_channel.hpp"
+#include "host/trust/secrets/run_secret.hpp"
 
 #include <torch/csrc/distributed/c10d/Store.hpp>
 

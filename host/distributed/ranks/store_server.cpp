@@ -3,8 +3,8 @@
 
 #include "host/distributed/ranks/bounded_store.hpp"
 #include "host/distributed/ranks/rank_store.hpp"
-#include "host/distributed/ranks/run_secret.hpp"
 #include "host/error/error.hpp"
+#include "host/trust/secrets/run_secret.hpp"
 
 #include <chrono>
 #include <system_error>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/plugin/plugin_loader.hpp"
 
-#include "host/plugin/plugin_file.hpp"
+#include "host/trust/plugin_file.hpp"
 
 #include <algorithm>
 #include <dlfcn.h>

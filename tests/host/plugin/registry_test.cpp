@@ -5,7 +5,7 @@
 
 #include "host/io/content_hash.hpp"
 #include "host/log/log.hpp"
-#include "host/plugin/vet_cache.hpp"
+#include "host/trust/vet_cache.hpp"
 
 #include <elf.h>
 #include <filesystem>

@@ -3,11 +3,11 @@
 // The store that the host serves itself: as its ranks see it, and as a stranger does.
 #include "host/distributed/ranks/key_server.hpp"
 
-#include "host/distributed/ranks/psk_channel.hpp"
 #include "host/distributed/ranks/rank_store.hpp"
 #include "host/distributed/ranks/store_client.hpp"
 #include "host/distributed/ranks/store_server.hpp"
 #include "host/error/error.hpp"
+#include "host/trust/secrets/psk_channel.hpp"
 
 #include <chrono>
 #include <memory>

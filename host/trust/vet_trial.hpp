@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What vetting gets from its caller: the plugins to vet, and how one is tried.
+// Threads: any.
+
+#pragma once
+
+#include "host/trust/verdict.hpp"
+
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <string_view>
+
+namespace tenon {
+
+// A plugin to vet.
+struct VetSubject {
+  std::string file;  // "build/plugins/llama.so"
+  std::string
+      described;  // the plugin in messages: "build/plugins/llama.so (org.tenon.llama 0.1.0)"
+};
+
+// Takes the name of a call into a plugin before the call is made: "create of loss \"mse\"".
+using ReportCall = std::function<void(std::string_view call)>;
+
+// Loads and tries a plugin, by its index among the subjects. Runs in the child, and reports
+// each call. Returns the verdict on what the plugin reports itself, with the hash of the file that
+// was loaded.
+//
+// Errors   none: an exception that leaves it ends the child, as a crash of the plugin
+using VetTrial = std::function<Verdict(std::size_t index, const ReportCall& report)>;
+
+}  // namespace tenon
