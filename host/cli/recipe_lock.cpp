@@ -6,7 +6,7 @@
 #include "host/plugin/plugin_loader.hpp"
 #include "host/text/counted.hpp"
 #include "host/text/joined.hpp"
-#include "host/trust/plugin_lock.hpp"
+#include "host/trust/trust.hpp"
 
 #include <algorithm>
 #include <filesystem>

@@ -5,7 +5,7 @@
 #include "host/cli/service_table.hpp"
 #include "host/cli/usage_error.hpp"
 #include "host/error/utf8.hpp"
-#include "host/trust/write_access.hpp"
+#include "host/trust/trust.hpp"
 
 #include <cstdlib>
 #include <string>
@@ -23,22 +23,6 @@ bool environment_allows_writable() {
                 "TENON_ALLOW_WRITABLE_PLUGINS is \"" + text + "\"; expected 0 or 1");
   }
   return text == "1";
-}
-
-// Whoever can change the trust file can add a key to it.
-TrustedKeys read_trust(const std::string& file, Writable writable) {
-  TrustedKeys keys = TrustedKeys::read(file);
-  std::error_code failed;
-  const std::string target = std::filesystem::canonical(file, failed).string();
-  for (const WriteAccess& access :
-       {write_access_of_file(failed ? file : target), write_access_around(file)}) {
-    if (!access.by_all.empty() && writable == Writable::kRefused) {
-      throw Error("plugin.bad_trust",
-                  "the trust file " + file + " can be changed by anyone: " + access.by_all + "; " +
-                      access.advice + ", or pass --allow-writable-plugins");
-    }
-  }
-  return keys;
 }
 
 }  // namespace
@@ -64,7 +48,7 @@ ScanRules scan_rules(const CommandLine& line, const std::string& recipe_trust) {
   }
   const std::string& file = line.trust.empty() ? recipe_trust : line.trust;
   if (!file.empty()) {
-    rules.trust = read_trust(file, rules.writable);
+    rules.trust = read_trust_file(file, rules.writable);
   }
   return rules;
 }

@@ -6,7 +6,7 @@
 
 #include "host/error/error.hpp"
 #include "host/plugin/manifest.hpp"
-#include "host/trust/plugin_file.hpp"
+#include "host/trust/trust.hpp"
 
 #include <optional>
 #include <string>

@@ -8,7 +8,7 @@
 #include "host/plugin/process_settings.hpp"
 #include "host/plugin/registration.hpp"
 #include "host/plugin/watchdog.hpp"
-#include "host/trust/plugin_file.hpp"
+#include "host/trust/trust.hpp"
 
 #include <boost/dll/shared_library.hpp>
 

@@ -10,7 +10,6 @@
 #include "host/plugin/service_ids.hpp"
 #include "host/text/formatted.hpp"
 #include "host/trust/elf/elf_symbols.hpp"
-#include "host/trust/write_access.hpp"
 
 #include <algorithm>
 #include <filesystem>
@@ -182,74 +181,17 @@ std::vector<std::string> list_folder(const PluginFolder& folder) {
   return names;
 }
 
-// Refuses the plugins of a folder that others could have changed or that nobody trusted has signed.
-class FolderGuard {
- public:
-  FolderGuard(const std::string& folder, const ScanRules& rules)
-      : folder_(folder), rules_(rules), access_(write_access_of_folder(folder)) {
-    note(access_);
+// Refuses a plugin that the guard refuses.
+void guard_plugin(FolderGuard& guard, PluginInfo& plugin) {
+  guard.look_at(plugin.file);
+  if (plugin.refusal) {
+    return;
   }
-
-  void check(PluginInfo& plugin) {
-    const WriteAccess file = write_access_of_file(plugin.file);
-    note(file);
-    if (plugin.refusal) {
-      return;
-    }
-    // The folder first: one reason for all its plugins is logged once.
-    for (const WriteAccess& access : {access_, file}) {
-      if (!access.by_all.empty() && rules_.writable == Writable::kRefused && !plugin.refusal) {
-        plugin.refusal = Error("plugin.writable",
-                               access.by_all + ", so anyone can change plugins in " + folder_ +
-                                   "; " + access.advice + ", or pass --allow-writable-plugins");
-      }
-    }
-    if (rules_.trust && !plugin.refusal) {
-      check_trust(plugin);
-    }
-  }
-
-  // Adds one line about all files that some other users can change.
-  void add_notice(std::vector<Notice>& notices) const {
-    if (num_noted_ == 0) {
-      return;
-    }
-    const std::string more =
-        num_noted_ == 1 ? ""
-                        : formatted(", and {} more in {} are like it", num_noted_ - 1, folder_);
-    notices.push_back(
-        {folder_,
-         first_noted_ + more +
-             "; they can run code in your runs: if you do not trust them, take the permission away "
-             "(chmod g-w, chown)"});
-  }
-
- private:
-  void note(const WriteAccess& access) {
-    if (access.by_some.empty()) {
-      return;
-    }
-    if (num_noted_++ == 0) {
-      first_noted_ = access.by_some;
-    }
-  }
-
-  void check_trust(PluginInfo& plugin) const {
-    SignatureCheck check = check_signature(plugin.file, *rules_.trust);
-    if (!check.problem.empty()) {
-      plugin.refusal = Error("plugin.untrusted", plugin.describe() + " " + check.problem);
-      return;
-    }
-    plugin.hash = std::move(check.hash);
-    plugin.signer = std::move(check.signer);
-  }
-
-  const std::string& folder_;
-  const ScanRules& rules_;
-  WriteAccess access_;
-  std::size_t num_noted_ = 0;
-  std::string first_noted_;
-};
+  FolderGuard::Finding finding = guard.check(plugin.file, plugin.describe());
+  plugin.refusal = std::move(finding.refusal);
+  plugin.hash = std::move(finding.hash);
+  plugin.signer = std::move(finding.signer);
+}
 
 bool have_same_content(const std::string& a, const std::string& b) {
   const std::optional<std::string> hash = content_hash(a);
@@ -339,7 +281,7 @@ std::vector<PluginInfo> scan_plugins(std::span<const PluginFolder> folders,
       log_debug("the plugin folder " + folder.path + " is given twice");
       continue;
     }
-    FolderGuard guard(folder.path, rules);
+    FolderGuard guard(folder.path, rules.writable, rules.trust ? &*rules.trust : nullptr);
     for (const std::string& name : names) {
       const std::string file = (fs::path(folder.path) / name).lexically_normal().string();
       const std::optional<FileStamp> stamp = file_stamp(file);
@@ -359,7 +301,7 @@ std::vector<PluginInfo> scan_plugins(std::span<const PluginFolder> folders,
       if (plugin.is_named_once) {
         found.not_plugins.push_back(plugin.refusal->what());
       }
-      guard.check(plugin);
+      guard_plugin(guard, plugin);
     }
     guard.add_notice(found.notices);
   }

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Finds plugins in folders and refuses those that cannot work, without running any of their code.
-// vet.hpp finds problems that show only when a plugin is loaded.
+// PluginVetter (trust.hpp) finds problems that show only when a plugin is loaded.
 
 #pragma once
 
 #include "host/plugin/plugin_info.hpp"
-#include "host/trust/notices.hpp"
-#include "host/trust/trusted_keys.hpp"
+#include "host/trust/trust.hpp"
 
 #include <optional>
 #include <span>
@@ -31,11 +30,6 @@ std::string host_torch_fingerprint();
 // Inspects a plugin file that the user named. A file that is not a plugin is refused.
 PluginInfo inspect_plugin(const std::string& file,
                           const std::string& torch_fingerprint = host_torch_fingerprint());
-
-enum class Writable {
-  kRefused,  // a plugin that every user of the machine can change
-  kAllowed
-};
 
 // Which plugins a scan accepts.
 struct ScanRules {

@@ -33,7 +33,10 @@ Verdict try_plugin(const PluginInfo& plugin,
 std::vector<VetSubject> vet_subjects(std::span<const PluginInfo* const> plugins) {
   std::vector<VetSubject> subjects;
   for (const PluginInfo* const plugin : plugins) {
-    subjects.push_back({.file = plugin->file, .described = plugin->describe()});
+    subjects.push_back({.file = plugin->file,
+                        .described = plugin->describe(),
+                        .stamp = plugin->stamp,
+                        .hash = plugin->hash});
   }
   return subjects;
 }
@@ -47,7 +50,7 @@ VetTrial trial_of(std::span<const PluginInfo* const> plugins, const ServiceTable
 std::vector<Verdict> try_plugins(std::span<const PluginInfo* const> plugins,
                                  const ServiceTable& services,
                                  std::chrono::milliseconds timeout) {
-  return vet_plugins(vet_subjects(plugins), trial_of(plugins, services), timeout);
+  return PluginVetter({.timeout = timeout}).vet(vet_subjects(plugins), trial_of(plugins, services));
 }
 
 }  // namespace tenon

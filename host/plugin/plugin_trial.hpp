@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tries plugins in the child process of vetting (vet.hpp): loads each, and creates its components
+// Tries plugins in the child process of vetting (trust.hpp): loads each, and creates its components
 // with default options.
 // Threads: [main].
 
@@ -8,7 +8,7 @@
 
 #include "host/plugin/plugin_host.hpp"
 #include "host/plugin/plugin_info.hpp"
-#include "host/trust/vet.hpp"
+#include "host/trust/trust.hpp"
 
 #include <chrono>
 #include <span>
@@ -24,7 +24,7 @@ VetTrial trial_of(std::span<const PluginInfo* const> plugins, const ServiceTable
 
 // Returns a verdict for each plugin, in order, without a cache.
 //
-// Errors   as vet_plugins (vet.hpp)
+// Errors   as PluginVetter::vet
 std::vector<Verdict> try_plugins(std::span<const PluginInfo* const> plugins,
                                  const ServiceTable& services,
                                  std::chrono::milliseconds timeout);

@@ -29,11 +29,14 @@ bool is_named(const PluginInfo& plugin, std::string_view kind, std::string_view 
 
 }  // namespace
 
-PluginRegistry::PluginRegistry(PluginSetup setup) : setup_(std::move(setup)) {
-  plugins_ = scan_plugins(setup_.folders, setup_.rules, &remarks_);
-  cache_ = std::make_unique<VetCache>(
-      setup_.vet_cache_file,
-      host_build_id() + " abi " TENON_ABI_STRING " torch " + setup_.rules.torch_fingerprint);
+PluginRegistry::PluginRegistry(PluginSetup setup)
+    : setup_(std::move(setup)),
+      plugins_(scan_plugins(setup_.folders, setup_.rules, &remarks_)),
+      vetter_({.cache_file = setup_.vet_cache_file,
+               .depends_on =
+                   std::string("abi " TENON_ABI_STRING " torch ") + setup_.rules.torch_fingerprint,
+               .ignores_cache = setup_.ignores_vet_cache,
+               .timeout = setup_.vet_timeout}) {
   if (setup_.vetting == Vetting::kEarly) {
     std::vector<PluginInfo*> all;
     for (PluginInfo& plugin : plugins_) {
@@ -46,30 +49,18 @@ PluginRegistry::PluginRegistry(PluginSetup setup) : setup_(std::move(setup)) {
 PluginRegistry::~PluginRegistry() = default;
 
 void PluginRegistry::vet(const std::vector<PluginInfo*>& plugins) {
-  std::vector<PluginInfo*> unknown;
+  std::vector<PluginInfo*> asked;
   for (PluginInfo* const plugin : plugins) {
-    if (!plugin->is_usable() || !vetted_.insert(plugin).second) {
-      continue;
-    }
-    const auto known = setup_.ignores_vet_cache ? std::nullopt : cache_->find(plugin->file);
-    // If the file has been replaced since its signature was verified, loading it finds out.
-    if (known && (plugin->hash.empty() || plugin->hash == known->hash)) {
-      refuse(*plugin, *known);
-    } else {
-      unknown.push_back(plugin);
+    if (plugin->is_usable() && vetted_.insert(plugin).second) {
+      asked.push_back(plugin);
     }
   }
-  if (!unknown.empty()) {
-    const std::vector<const PluginInfo*> asked(unknown.begin(), unknown.end());
-    const std::vector<Verdict> verdicts = try_plugins(asked, setup_.services, setup_.vet_timeout);
-    for (std::size_t i = 0; i < unknown.size(); ++i) {
-      refuse(*unknown[i], verdicts[i]);
-      if (unknown[i]->stamp) {
-        cache_->store(unknown[i]->file, *unknown[i]->stamp, verdicts[i]);
-      }
-    }
+  const std::vector<const PluginInfo*> subjects(asked.begin(), asked.end());
+  const std::vector<Verdict> verdicts =
+      vetter_.vet(vet_subjects(subjects), trial_of(subjects, setup_.services));
+  for (std::size_t i = 0; i < asked.size(); ++i) {
+    refuse(*asked[i], verdicts[i]);
   }
-  cache_->save();
 }
 
 void PluginRegistry::warn_of_refused(std::string_view told) const {

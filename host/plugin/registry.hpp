@@ -2,15 +2,15 @@
 //
 // The plugins of a run and the components that they offer. Created once, from the plugin folders. A
 // plugin is loaded when one of its components is first requested.
-// Threads: all on the main thread. Construct it before the process starts another thread (vet.hpp).
+// Threads: all on the main thread. Construct it before the process starts another thread
+// (PluginVetter).
 
 #pragma once
 
 #include "host/plugin/loaded_plugin.hpp"
 #include "host/plugin/plugin_info.hpp"
 #include "host/plugin/plugin_scan.hpp"
-#include "host/trust/vet.hpp"
-#include "host/trust/vet_cache.hpp"
+#include "host/trust/trust.hpp"
 
 #include <chrono>
 #include <memory>
@@ -108,10 +108,10 @@ class PluginRegistry {
   std::vector<PluginInfo*> offering(std::string_view kind, std::string_view name);
 
   PluginSetup setup_;
-  std::vector<PluginInfo> plugins_;
   ScanRemarks remarks_;
+  std::vector<PluginInfo> plugins_;
   std::set<const PluginInfo*> vetted_;
-  std::unique_ptr<VetCache> cache_;
+  PluginVetter vetter_;
 };
 
 }  // namespace tenon

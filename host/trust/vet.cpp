@@ -2,7 +2,6 @@
 
 #include "host/trust/vet.hpp"
 
-#include "host/error/error.hpp"
 #include "host/log/log.hpp"
 #include "host/text/formatted.hpp"
 #include "host/trust/child/child_output.hpp"
@@ -12,18 +11,14 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <csignal>
 #include <cstdint>
-#include <cstdlib>
-#include <cstring>
 #include <iterator>
 #include <memory>
 #include <optional>
 #include <string_view>
 #include <sys/resource.h>
 #include <sys/wait.h>
-#include <system_error>
 
 namespace tenon {
 namespace {
@@ -153,22 +148,6 @@ Verdict verdict_on_answer(const VetSubject& plugin,
 }
 
 }  // namespace
-
-std::chrono::milliseconds vet_timeout_from_environment() {
-  const char* const text = std::getenv("TENON_VET_TIMEOUT_S");
-  if (text == nullptr || *text == '\0') {
-    return std::chrono::seconds(10);
-  }
-  double value = 0;
-  const auto [end, problem] = std::from_chars(text, text + std::strlen(text), value);
-  // At most one day, which every clock can represent.
-  if (problem != std::errc() || *end != '\0' || !(value > 0) || value > 86400) {
-    throw Error("usage.bad_option",
-                "TENON_VET_TIMEOUT_S is \"" + std::string(text) +
-                    "\"; expected a number of seconds above 0 and at most 86400");
-  }
-  return std::chrono::milliseconds(std::max<long>(1, static_cast<long>(value * 1000)));
-}
 
 std::vector<Verdict> vet_plugins(std::span<const VetSubject> plugins,
                                  const VetTrial& trial,

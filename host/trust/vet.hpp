@@ -15,11 +15,6 @@
 
 namespace tenon {
 
-// Returns the timeout per plugin: TENON_VET_TIMEOUT_S, or 10 s if it is not set.
-//
-// Errors   usage.bad_option if the value is not above 0 and at most 86400 s
-std::chrono::milliseconds vet_timeout_from_environment();
-
 // Returns a verdict for each plugin, in order. One child tries the plugins one after the other; if
 // it dies or hangs, a new child continues.
 //

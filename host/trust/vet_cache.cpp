@@ -15,7 +15,6 @@
 #include <array>
 #include <atomic>
 #include <chrono>
-#include <cstdlib>
 #include <ctime>
 #include <elf.h>
 #include <filesystem>
@@ -79,11 +78,6 @@ std::string cached_text(int64_t unix_seconds) {
 }
 
 }  // namespace
-
-std::string default_vet_cache_file() {
-  const std::string folder = user_cache_folder();
-  return folder.empty() ? folder : folder + "/vetted.json";
-}
 
 std::string host_build_id() {
   const std::string program = "/proc/self/exe";

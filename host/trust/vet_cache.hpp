@@ -9,7 +9,7 @@
 #pragma once
 
 #include "host/trust/plugin_file.hpp"
-#include "host/trust/vet.hpp"
+#include "host/trust/verdict.hpp"
 
 #include <cstdint>
 #include <map>
@@ -17,10 +17,6 @@
 #include <string>
 
 namespace tenon {
-
-// Returns ${XDG_CACHE_HOME:-~/.cache}/tenon/vetted.json, or "" if neither variable is an absolute
-// path.
-std::string default_vet_cache_file();
 
 // Identifies this build of the host: the linker's build id, or else the size and time of its file.
 std::string host_build_id();

@@ -5,10 +5,12 @@
 
 #pragma once
 
+#include "host/trust/plugin_file.hpp"
 #include "host/trust/verdict.hpp"
 
 #include <cstddef>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -16,9 +18,10 @@ namespace tenon {
 
 // A plugin to vet.
 struct VetSubject {
-  std::string file;  // "build/plugins/llama.so"
-  std::string
-      described;  // the plugin in messages: "build/plugins/llama.so (org.tenon.llama 0.1.0)"
+  std::string file;                     // "build/plugins/llama.so"
+  std::string described;                // in messages: "a.so (org.tenon.a 0.1.0)"
+  std::optional<FileStamp> stamp = {};  // the file when its manifest was read; null: not cached
+  std::string hash = {};                // content_hash() of the file that is trusted; "" for any
 };
 
 // Takes the name of a call into a plugin before the call is made: "create of loss \"mse\"".

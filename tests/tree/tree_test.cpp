@@ -76,7 +76,8 @@ std::string place(const fs::path& file, int line) {
   return file.string() + ":" + std::to_string(line);
 }
 
-// layers.json: the rooms of host/ ("data", "train/plan"), each with the rooms that it may include.
+// layers.json: the rooms of host/ ("data", "train/plan"), each with the rooms that it may include,
+// and with the headers that others may include if these are not all.
 std::map<std::string, Names> allowed_includes() {
   const auto rows =
       nlohmann::json::parse(read_file(tenon::source_dir() / "tests/tree/layers.json"));
@@ -88,6 +89,19 @@ std::map<std::string, Names> allowed_includes() {
     CHECK(is_new);
   }
   return allowed;
+}
+
+// The headers of the rooms of layers.json that keep the rest of theirs to themselves.
+std::map<std::string, Names> public_headers() {
+  const auto rows =
+      nlohmann::json::parse(read_file(tenon::source_dir() / "tests/tree/layers.json"));
+  std::map<std::string, Names> headers;
+  for (const auto& row : rows) {
+    if (row.contains("headers")) {
+      headers[row.at("folder")] = row.at("headers").get<Names>();
+    }
+  }
+  return headers;
 }
 
 // The room of a path "host/<room>/...": the innermost folder that layers.json lists. Empty for a
@@ -194,6 +208,27 @@ TEST_CASE("a room of host/ includes exactly the rooms that its row lists", "[tre
     }
   }
   CHECK(joined(find_cycle(graph), " -> ") == "");
+}
+
+TEST_CASE("a room with a list of headers is included through these alone", "[tree]") {
+  const auto rooms = allowed_includes();
+  const auto headers = public_headers();
+  REQUIRE(headers.count("trust") == 1);
+  std::map<std::string, Names> used;
+  for (const fs::path& file : files_under("host", kCode)) {
+    const std::string room = room_of(file, rooms);
+    for (const Include& include : includes_of(read_file(tenon::source_dir() / file))) {
+      const std::string other = room_of(include.name, rooms);
+      if (other != room && headers.count(other) != 0) {
+        const std::string name = include.name.substr(("host/" + other + "/").size());
+        used[other].insert(name);
+        INFO(place(file, include.line)
+             << " includes \"" << include.name << "\", which " << other << " keeps to itself");
+        CHECK(headers.at(other).count(name) == 1);
+      }
+    }
+  }
+  CHECK(used == headers);
 }
 
 TEST_CASE("no files of host/ include each other in a cycle", "[tree]") {
