@@ -2,7 +2,6 @@
 #include "host/cli/action.hpp"
 
 #include <algorithm>
-#include <array>
 
 namespace tenon {
 
@@ -14,43 +13,19 @@ const Option* Action::find_option(std::string_view name) const {
   return found != options.end() ? &*found : nullptr;
 }
 
-std::span<const Action* const> all_actions() {
-  static constexpr std::array kActions = {&kTrainAction,
-                                          &kEvaluateAction,
-                                          &kValidateAction,
-                                          &kPrintRecipeAction,
-                                          &kLockAction,
-                                          &kPlanAction,
-                                          &kProcessDataAction,
-                                          &kPrintSchemaAction,
-                                          &kListPluginsAction,
-                                          &kDescribeAction,
-                                          &kNewPluginAction,
-                                          &kCheckPluginAction,
-                                          &kListChecksAction,
-                                          &kExplainAction,
-                                          &kInspectAction,
-                                          &kVerifyAction,
-                                          &kCompareCheckpointsAction,
-                                          &kCompareTracesAction,
-                                          &kShowRowAction,
-                                          &kExportAction,
-                                          &kGenerateAction,
-                                          &kPrintCompletionAction,
-                                          &kPrintManAction,
-                                          &kPrintVersionAction,
-                                          &kPrintHelpAction};
-  return kActions;
+bool Action::shares(const Option& other) const {
+  const Option* const same = find_option(other.name);
+  return same != nullptr && same->help == other.help;
 }
 
-std::vector<Option> all_options() {
+std::vector<Option> options_of(ActionTable actions) {
   std::vector<Option> all;
   const auto add = [&all](const Option& option) {
     if (!option.name.empty() && std::ranges::find(all, option.name, &Option::name) == all.end()) {
       all.push_back(option);
     }
   };
-  for (const Action* const action : all_actions()) {
+  for (const Action* const action : actions) {
     add(action->option);
     std::ranges::for_each(action->options, add);
   }

@@ -1,33 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // An action of the program: the option that selects it, its options, and its implementation. Each
-// file of actions/ defines one action; all_actions() lists them.
+// file of cli/actions defines one action; all_actions.hpp has the table of them all.
 #pragma once
 
-#include "host/cli/command_line.hpp"
 #include "host/cli/given_options.hpp"
 #include "host/cli/option.hpp"
-#include "host/distributed/ranks/rank_environment.hpp"
 #include "host/error/exit_code.hpp"
 
 #include <span>
-#include <string>
+#include <string_view>
 #include <vector>
 
 namespace tenon {
 
-class RunWitness;
+struct CommandLine;
+struct Invocation;
 
 enum class Processes {
   kOne,     // the action runs in one process
   kOfRanks  // the process may be one of several ranks, or may start ranks
-};
-
-// The process that runs an action.
-struct Invocation {
-  std::vector<std::string> words;  // the command line, program name first
-  RankEnvironment ranks = {};
-  RunWitness* witness = nullptr;  // of a run of one process; borrowed
 };
 
 struct Action {
@@ -42,39 +34,14 @@ struct Action {
 
   // Returns the option that selects the action, or one of `options`, by name; null if none exists.
   const Option* find_option(std::string_view name) const;
+  // Returns whether the action has the same option with the same meaning.
+  bool shares(const Option& option) const;
 };
 
-// All actions, in the order of the help.
-extern const Action kTrainAction;
-extern const Action kEvaluateAction;
-extern const Action kValidateAction;
-extern const Action kPrintRecipeAction;
-extern const Action kLockAction;
-extern const Action kPlanAction;
-extern const Action kProcessDataAction;
-extern const Action kPrintSchemaAction;
-extern const Action kListPluginsAction;
-extern const Action kDescribeAction;
-extern const Action kNewPluginAction;
-extern const Action kCheckPluginAction;
-extern const Action kListChecksAction;
-extern const Action kExplainAction;
-extern const Action kInspectAction;
-extern const Action kVerifyAction;
-extern const Action kCompareCheckpointsAction;
-extern const Action kCompareTracesAction;
-extern const Action kShowRowAction;
-extern const Action kExportAction;
-extern const Action kGenerateAction;
-extern const Action kPrintCompletionAction;
-extern const Action kPrintManAction;
-extern const Action kPrintVersionAction;
-extern const Action kPrintHelpAction;
-
-// Returns all actions in the order of the help, training first.
-std::span<const Action* const> all_actions();
+// Actions in the order of the help, training first.
+using ActionTable = std::span<const Action* const>;
 
 // Returns the options of all actions. Options with equal names are listed once.
-std::vector<Option> all_options();
+std::vector<Option> options_of(ActionTable actions);
 
 }  // namespace tenon

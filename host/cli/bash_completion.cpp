@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/cli/bash_completion.hpp"
 
-#include "host/cli/action.hpp"
 #include "host/cli/option_values.hpp"
 #include "host/text/formatted.hpp"
 
@@ -58,9 +57,9 @@ std::string kind_of(const ValueForm& form) {
 }
 
 // A branch for each value of an option: "--bind/0) offered='numa cores none' ;;".
-std::string value_branches() {
+std::string value_branches(ActionTable actions) {
   std::string text;
-  for (const Option& option : all_options()) {
+  for (const Option& option : options_of(actions)) {
     int number = 0;
     for (const ValueForm& form : value_forms(option)) {
       text += formatted("    --{}/{}) ", option.name, number++);
@@ -83,24 +82,25 @@ std::string option_words(const Action& action) {
 
 }  // namespace
 
-std::string bash_completion() {
+std::string bash_completion(ActionTable actions) {
   std::string text(kStart);
-  text += "  case $option/$number in\n" + value_branches() + "  esac\n";
+  text += "  case $option/$number in\n" + value_branches(actions) + "  esac\n";
   text += "  if [[ $kind == '' ]]; then\n    for word in \"${all_words[@]}\"; do\n";
   text += "      case ${word%%=*} in\n";
   std::string options = "    case $action in\n";
-  std::string actions;
-  for (const Action* const action : all_actions()) {
-    if (action == &kTrainAction) {
+  std::string action_names;
+  for (const Action* const action : actions) {
+    if (action == actions.front()) {
       continue;
     }
     const std::string name = "--" + std::string(action->option.name);
     text += "        " + name + ") action=" + name + " ;;\n";
     options += "      " + name + ") offered='" + option_words(*action) + "' ;;\n";
-    actions += " " + name;
+    action_names += " " + name;
   }
   text += "      esac\n    done\n" + options;
-  text += "      *) offered='" + option_words(kTrainAction) + actions + "' ;;\n    esac\n  fi";
+  text +=
+      "      *) offered='" + option_words(*actions.front()) + action_names + "' ;;\n    esac\n  fi";
   text += kEnd;
   return text;
 }

@@ -4,11 +4,13 @@
 // Threads: any.
 #pragma once
 
+#include "host/cli/action.hpp"
+
 #include <string>
 
 namespace tenon {
 
 // Returns the script for the command `tenon`.
-std::string bash_completion();
+std::string bash_completion(ActionTable actions);
 
 }  // namespace tenon

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/cli/fish_completion.hpp"
 
-#include "host/cli/action.hpp"
 #include "host/cli/option_values.hpp"
 
 #include <algorithm>
@@ -14,11 +13,11 @@ std::string fish_quoted(const std::string& text) {
 }
 
 // The condition under which an option is offered: "" for options of training and for actions.
-std::string condition_of(const Option& option) {
+std::string condition_of(ActionTable actions, const Option& option) {
   std::string condition;
-  for (const Action* const action : all_actions()) {
+  for (const Action* const action : actions) {
     if (action->option.name == option.name ||
-        (action == &kTrainAction && action->find_option(option.name) != nullptr)) {
+        (action == actions.front() && action->find_option(option.name) != nullptr)) {
       return "";
     }
     if (action->find_option(option.name) != nullptr) {
@@ -47,13 +46,13 @@ std::string argument_of(const std::vector<ValueForm>& forms) {
 
 }  // namespace
 
-std::string fish_completion() {
+std::string fish_completion(ActionTable actions) {
   std::string text =
       "# fish completion for tenon, printed by: tenon --print-completion fish\n"
       "complete -c tenon -f\n";
-  for (const Option& option : all_options()) {
+  for (const Option& option : options_of(actions)) {
     text += "complete -c tenon";
-    const std::string condition = condition_of(option);
+    const std::string condition = condition_of(actions, option);
     text += condition.empty() ? "" : " -n " + fish_quoted(condition);
     text += " -l " + std::string(option.name) + argument_of(value_forms(option));
     text += " -d " + fish_quoted(short_help(option)) + "\n";

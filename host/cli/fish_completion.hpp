@@ -4,11 +4,13 @@
 // after the action. Threads: any.
 #pragma once
 
+#include "host/cli/action.hpp"
+
 #include <string>
 
 namespace tenon {
 
 // Returns the script for the command `tenon`.
-std::string fish_completion();
+std::string fish_completion(ActionTable actions);
 
 }  // namespace tenon

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/cli/help_text.hpp"
 
-#include "host/cli/action.hpp"
+#include "host/cli/all_actions.hpp"
 #include "host/cli/help_notes.hpp"
 
 #include <cstddef>
@@ -42,7 +42,7 @@ std::string section_of(const Action& action) {
   std::string shared = start;
   std::size_t line_begin = 0;
   for (const Option& option : action.options) {
-    if (!is_of_training(option)) {
+    if (!kTrainAction.shares(option)) {
       text += lines_of(option, kOptionIndent);
       continue;
     }
@@ -62,11 +62,6 @@ std::string section_of(const Action& action) {
 }
 
 }  // namespace
-
-bool is_of_training(const Option& option) {
-  const Option* const same = kTrainAction.find_option(option.name);
-  return same != nullptr && same->help == option.help;
-}
 
 std::string usage_line(const std::string& program) {
   return "usage: " + program + " --recipe FILE [--plugin-dir DIR]... [--set PATH=VALUE]...";

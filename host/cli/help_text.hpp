@@ -8,11 +8,6 @@
 
 namespace tenon {
 
-struct Option;
-
-// Returns whether training has the same option with the same meaning.
-bool is_of_training(const Option& option);
-
 // Returns the help. It ends in a line break; no line is longer than 100 characters.
 std::string help_text(const std::string& program);
 

@@ -6,7 +6,7 @@
 // Plugins are vetted in forked processes, before this process starts a thread. With --launch, this
 // process checks the recipe and starts ranks, which do the rest.
 
-#include "host/cli/action.hpp"
+#include "host/cli/all_actions.hpp"
 #include "host/cli/failure_text.hpp"
 #include "host/cli/parse_command_line.hpp"
 #include "host/cli/start_failure.hpp"

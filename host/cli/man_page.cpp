@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/cli/man_page.hpp"
 
-#include "host/cli/action.hpp"
 #include "host/cli/help_notes.hpp"
-#include "host/cli/help_text.hpp"
 
 #include <string_view>
 #include <tenon_build.hpp>
@@ -40,12 +38,12 @@ std::string entry(const Option& option) {
   return item(head, option.help);
 }
 
-std::string action_entry(const Action& action) {
+std::string action_entry(const Action& action, const Action& training) {
   std::string text = entry(action.option);
   std::string own;
   std::string shared;
   for (const Option& option : action.options) {
-    if (is_of_training(option)) {
+    if (training.shares(option)) {
       shared += (shared.empty() ? "" : ", ") + ("\\fB\\-\\-" + roff(option.name) + "\\fR");
     } else {
       own += entry(option);
@@ -84,7 +82,7 @@ tenon \-\-explain recipe.unknown_key
 
 }  // namespace
 
-std::string man_page() {
+std::string man_page(ActionTable actions) {
   std::string text = ".TH TENON 1 \"\" \"Tenon " + std::string(kVersion) + "\" \"User Commands\"\n";
   text += ".SH NAME\ntenon \\- train the model that a recipe describes\n";
   text +=
@@ -92,12 +90,12 @@ std::string man_page() {
   text += "\\fBtenon\\fR \\fIACTION\\fR [\\fIOPTION\\fR]...\n";
   text += ".SH DESCRIPTION\n" + roff(kPurpose) + "\n";
   text += ".SH OPTIONS\n";
-  for (const Option& option : kTrainAction.options) {
+  for (const Option& option : actions.front()->options) {
     text += entry(option);
   }
   text += ".SH ACTIONS\nActions other than training, and their options:\n";
-  for (const Action* const action : all_actions()) {
-    text += action == &kTrainAction ? "" : action_entry(*action);
+  for (const Action* const action : actions) {
+    text += action == actions.front() ? "" : action_entry(*action, *actions.front());
   }
   text += ".SH ENVIRONMENT\n";
   for (const HelpNote& note : kEnvironmentNotes) {

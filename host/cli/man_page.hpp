@@ -4,11 +4,13 @@
 // Threads: any.
 #pragma once
 
+#include "host/cli/action.hpp"
+
 #include <string>
 
 namespace tenon {
 
 // Returns the page in the form of man(7). It has no date, so that equal programs print equal pages.
-std::string man_page();
+std::string man_page(ActionTable actions);
 
 }  // namespace tenon

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/cli/option_values.hpp"
 
-#include "host/cli/action.hpp"
 #include "host/error/catalogue.hpp"
 #include "host/plugin/kinds.hpp"
 

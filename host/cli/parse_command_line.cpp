@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/cli/parse_command_line.hpp"
 
-#include "host/cli/action.hpp"
+#include "host/cli/all_actions.hpp"
 #include "host/cli/given_options.hpp"
 #include "host/cli/usage_error.hpp"
 
@@ -62,7 +62,7 @@ void check_effects(const GivenOptions& given, const Action& action) {
 }  // namespace
 
 CommandLine parse_command_line(const std::vector<std::string>& arguments) {
-  const std::vector<Option> known = all_options();
+  const std::vector<Option> known = options_of(all_actions());
   const GivenOptions given(arguments, known);
   const Action& action = choose_action(given);
   CommandLine line{.action = &action};

@@ -4,7 +4,7 @@
 // Threads: [main].
 #pragma once
 
-#include "host/cli/action.hpp"
+#include "host/cli/all_actions.hpp"
 #include "host/cli/command_line.hpp"
 #include "host/plugin/registry.hpp"
 #include "host/recipe/recipe.hpp"

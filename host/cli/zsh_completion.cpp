@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/cli/zsh_completion.hpp"
 
-#include "host/cli/action.hpp"
 #include "host/cli/option_values.hpp"
 #include "host/cli/shell_text.hpp"
 
@@ -29,11 +28,11 @@ std::string value_spec(const ValueForm& form) {
 
 }  // namespace
 
-std::string zsh_completion() {
+std::string zsh_completion(ActionTable actions) {
   std::string text =
       "#compdef tenon\n# zsh completion for tenon, printed by: tenon --print-completion zsh\n"
       "_arguments";
-  for (const Option& option : all_options()) {
+  for (const Option& option : options_of(actions)) {
     const std::vector<ValueForm> forms = value_forms(option);
     std::string spec = option.repeat == Repeat::kYes ? "*" : "";
     spec += "--" + std::string(option.name) + (forms.size() == 1 ? "=" : "");

@@ -4,11 +4,13 @@
 // is named _tenon. Threads: any.
 #pragma once
 
+#include "host/cli/action.hpp"
+
 #include <string>
 
 namespace tenon {
 
 // Returns the script for the command `tenon`.
-std::string zsh_completion();
+std::string zsh_completion(ActionTable actions);
 
 }  // namespace tenon

@@ -4,7 +4,7 @@
 #include "host/check/check_report.hpp"
 #include "host/check/check_table.hpp"
 #include "host/check/run_checks.hpp"
-#include "host/cli/action.hpp"
+#include "host/cli/all_actions.hpp"
 #include "host/cli/checked_recipe.hpp"
 #include "host/cli/print_output.hpp"
 #include "host/cli/recipe_options.hpp"

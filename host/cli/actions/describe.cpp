@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // --describe: prints the options of a component, or the keys of a recipe.
-#include "host/cli/action.hpp"
+#include "host/cli/all_actions.hpp"
 #include "host/cli/describe_component.hpp"
 #include "host/cli/option_markdown.hpp"
 #include "host/cli/print_output.hpp"

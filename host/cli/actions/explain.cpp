@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // --explain: prints the explanation of an error.
-#include "host/cli/action.hpp"
+#include "host/cli/all_actions.hpp"
 #include "host/cli/explain_error.hpp"
 #include "host/cli/print_output.hpp"
 

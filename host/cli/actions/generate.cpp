@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // --generate: continues a text with a trained model.
-#include "host/cli/action.hpp"
+#include "host/cli/all_actions.hpp"
 #include "host/cli/checked_recipe.hpp"
 #include "host/cli/print_output.hpp"
 #include "host/cli/recipe_options.hpp"

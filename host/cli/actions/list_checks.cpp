@@ -2,7 +2,7 @@
 //
 // --list-checks: prints what --check-plugin checks.
 #include "host/check/check_report.hpp"
-#include "host/cli/action.hpp"
+#include "host/cli/all_actions.hpp"
 #include "host/cli/print_output.hpp"
 #include "host/cli/usage_error.hpp"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // --list-plugins: prints the contents of the plugin folders.
-#include "host/cli/action.hpp"
+#include "host/cli/all_actions.hpp"
 #include "host/cli/plugin_list.hpp"
 #include "host/cli/print_output.hpp"
 #include "host/cli/recipe_options.hpp"

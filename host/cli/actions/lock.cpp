@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // --lock: writes the plugins of a recipe to the file plugins.lock beside it.
-#include "host/cli/action.hpp"
+#include "host/cli/all_actions.hpp"
 #include "host/cli/print_output.hpp"
 #include "host/cli/recipe_lock.hpp"
 #include "host/cli/recipe_options.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // --new-plugin: writes a project that builds, tests and trains a new plugin.
-#include "host/cli/action.hpp"
+#include "host/cli/all_actions.hpp"
 #include "host/cli/new_folder.hpp"
 #include "host/cli/plugin_folders.hpp"
 #include "host/cli/plugin_name.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // --plan: prints the memory, traffic and time of a step on any number of ranks, without a device.
-#include "host/cli/action.hpp"
+#include "host/cli/all_actions.hpp"
 #include "host/cli/print_output.hpp"
 #include "host/cli/quantity.hpp"
 #include "host/cli/recipe_options.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // --print-completion: prints the script with which a shell completes the command line.
-#include "host/cli/action.hpp"
+#include "host/cli/all_actions.hpp"
 #include "host/cli/bash_completion.hpp"
 #include "host/cli/fish_completion.hpp"
 #include "host/cli/print_output.hpp"
@@ -16,7 +16,7 @@ namespace {
 
 struct Shell {
   std::string_view name;
-  std::string (*script)();
+  std::string (*script)(ActionTable actions);
 };
 
 constexpr std::array kShells = {
@@ -34,7 +34,7 @@ void read_print_completion(const GivenOptions& given, CommandLine& line) {
 }
 
 ExitCode run_print_completion(const CommandLine& line, const Invocation& /*invocation*/) {
-  print_output(std::ranges::find(kShells, line.shell, &Shell::name)->script());
+  print_output(std::ranges::find(kShells, line.shell, &Shell::name)->script(all_actions()));
   return ExitCode::kDone;
 }
 

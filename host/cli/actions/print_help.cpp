@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // --help: prints all options of all actions.
-#include "host/cli/action.hpp"
+#include "host/cli/all_actions.hpp"
 #include "host/cli/help_text.hpp"
 #include "host/cli/print_output.hpp"
 

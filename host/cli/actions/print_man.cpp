@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // --print-man: prints the man page of the program.
-#include "host/cli/action.hpp"
+#include "host/cli/all_actions.hpp"
 #include "host/cli/man_page.hpp"
 #include "host/cli/print_output.hpp"
 
@@ -9,7 +9,7 @@ namespace tenon {
 namespace {
 
 ExitCode run_print_man(const CommandLine& /*line*/, const Invocation& /*invocation*/) {
-  print_output(man_page());
+  print_output(man_page(all_actions()));
   return ExitCode::kDone;
 }
 

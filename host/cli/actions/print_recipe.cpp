@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // --print-recipe: prints a recipe with all its defaults.
-#include "host/cli/action.hpp"
+#include "host/cli/all_actions.hpp"
 #include "host/cli/print_output.hpp"
 #include "host/cli/recipe_options.hpp"
 #include "host/cli/used_recipe.hpp"

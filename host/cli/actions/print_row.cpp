@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // --table: prints one row of a table, from exported files or as the recipe initializes it.
-#include "host/cli/action.hpp"
+#include "host/cli/all_actions.hpp"
 #include "host/cli/print_output.hpp"
 #include "host/cli/recipe_options.hpp"
 #include "host/cli/show_row.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // --print-schema: prints the JSON Schema of recipes, for editors.
-#include "host/cli/action.hpp"
+#include "host/cli/all_actions.hpp"
 #include "host/cli/editor_schema.hpp"
 #include "host/cli/print_output.hpp"
 #include "host/cli/recipe_options.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // --version: prints the versions of the program and its dependencies.
-#include "host/cli/action.hpp"
+#include "host/cli/all_actions.hpp"
 #include "host/cli/print_output.hpp"
 #include "host/cli/version_text.hpp"
 

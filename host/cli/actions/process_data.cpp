@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // --process-data: opens the datasets of a recipe, so that their caches are built before a run.
-#include "host/cli/action.hpp"
+#include "host/cli/all_actions.hpp"
 #include "host/cli/print_output.hpp"
 #include "host/cli/recipe_options.hpp"
 #include "host/cli/usage_error.hpp"

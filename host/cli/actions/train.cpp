@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Training, the default action of a command line.
-#include "host/cli/action.hpp"
+#include "host/cli/all_actions.hpp"
 #include "host/cli/launch_options.hpp"
 #include "host/cli/recipe_options.hpp"
 #include "host/cli/run_options.hpp"

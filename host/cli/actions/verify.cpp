@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // --verify: reads a complete checkpoint and verifies its checksums.
-#include "host/cli/action.hpp"
+#include "host/cli/all_actions.hpp"
 #include "host/cli/inspect_checkpoint.hpp"
 #include "host/cli/print_output.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "host/cli/action.hpp"
+#include "host/cli/all_actions.hpp"
 
 #include <algorithm>
 #include <map>
@@ -40,7 +40,7 @@ TEST_CASE("an option takes as many values, and as often, in each action that has
 }
 
 TEST_CASE("the help of an option fits beside its name", "[cli]") {
-  for (const Option& option : all_options()) {
+  for (const Option& option : options_of(all_actions())) {
     CAPTURE(std::string(option.name));
     CHECK_FALSE(option.help.empty());
     std::istringstream help{std::string(option.help)};

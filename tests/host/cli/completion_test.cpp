@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The scripts that complete the command line, run by the shells themselves.
-#include "host/cli/action.hpp"
+#include "host/cli/all_actions.hpp"
 #include "host/cli/bash_completion.hpp"
 #include "host/cli/fish_completion.hpp"
 #include "host/cli/option_values.hpp"
@@ -23,7 +23,7 @@ namespace {
 // What bash offers for a line that ends at the cursor.
 class Bash {
  public:
-  Bash() : script_(scratch_.write("tenon", bash_completion())) {
+  Bash() : script_(scratch_.write("tenon", bash_completion(all_actions()))) {
     scratch_.write("runs/first/recipe.json", "{}");
     scratch_.write("recipe.json", "{}");
   }
@@ -103,10 +103,10 @@ TEST_CASE("bash completes values: words, kinds, error ids, files and folders", "
 }
 
 TEST_CASE("the scripts of zsh and fish name every option with its help", "[cli]") {
-  const std::string zsh = zsh_completion();
-  const std::string fish = fish_completion();
+  const std::string zsh = zsh_completion(all_actions());
+  const std::string fish = fish_completion(all_actions());
   CHECK(zsh.rfind("#compdef tenon\n", 0) == 0);
-  for (const Option& option : all_options()) {
+  for (const Option& option : options_of(all_actions())) {
     CAPTURE(std::string(option.name));
     CHECK_THAT(zsh, contains_text("--" + std::string(option.name)));
     CHECK_THAT(fish, contains_text(" -l " + std::string(option.name) + " "));
@@ -117,11 +117,11 @@ TEST_CASE("the scripts of zsh and fish name every option with its help", "[cli]"
 }
 
 TEST_CASE("zsh reads its script", "[cli]") {
-  check_syntax("zsh", zsh_completion());
+  check_syntax("zsh", zsh_completion(all_actions()));
 }
 
 TEST_CASE("fish reads its script", "[cli]") {
-  check_syntax("fish", fish_completion());
+  check_syntax("fish", fish_completion(all_actions()));
 }
 
 }  // namespace tenon

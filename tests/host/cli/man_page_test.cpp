@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/cli/man_page.hpp"
 
-#include "host/cli/action.hpp"
+#include "host/cli/all_actions.hpp"
 #include "host/cli/help_notes.hpp"
 
 #include <sstream>
@@ -29,10 +29,10 @@ std::string without_escapes(const std::string& page) {
 }  // namespace
 
 TEST_CASE("the man page has every option, its help and each exit status", "[cli]") {
-  const std::string page = man_page();
+  const std::string page = man_page(all_actions());
   CHECK(page.rfind(".TH TENON 1 ", 0) == 0);
   const std::string text = without_escapes(page);
-  for (const Option& option : all_options()) {
+  for (const Option& option : options_of(all_actions())) {
     CAPTURE(std::string(option.name));
     CHECK_THAT(text, contains_text("--" + std::string(option.name)));
     const std::string help(option.help.substr(0, option.help.find('\n')));
@@ -47,7 +47,7 @@ TEST_CASE("the man page has every option, its help and each exit status", "[cli]
 }
 
 TEST_CASE("no line of the man page is a request by accident", "[cli]") {
-  std::istringstream lines(man_page());
+  std::istringstream lines(man_page(all_actions()));
   for (std::string line; std::getline(lines, line);) {
     CAPTURE(line);
     CHECK_FALSE(line.empty());
@@ -66,7 +66,7 @@ TEST_CASE("groff formats the man page without a warning", "[cli]") {
     TENON_SKIP("groff is not installed");
   }
   const ScratchFolder scratch;
-  const std::string file = scratch.write("tenon.1", man_page()).string();
+  const std::string file = scratch.write("tenon.1", man_page(all_actions())).string();
   const SubprocessResult result = run_subprocess({"groff", "-man", "-Tascii", "-ww", "-z", file});
   CHECK(result.exit_code == 0);
   CHECK(result.err == "");

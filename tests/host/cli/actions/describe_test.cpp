@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "host/cli/action.hpp"
+#include "host/cli/all_actions.hpp"
 #include "host/cli/parse_command_line.hpp"
 
 #include "tests/host/cli/usage_failure.hpp"
