@@ -3,9 +3,9 @@
 // The actions of the program, and what they get from it.
 #pragma once
 
-#include "host/cli/action.hpp"
 #include "host/cli/command_line.hpp"
 #include "host/distributed/ranks/rank_environment.hpp"
+#include "host/terminal/action.hpp"
 
 #include <string>
 #include <vector>

@@ -4,7 +4,7 @@
 // Threads: any.
 #pragma once
 
-#include "host/cli/action.hpp"
+#include "host/terminal/action.hpp"
 
 #include <string>
 

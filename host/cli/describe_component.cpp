@@ -5,9 +5,9 @@
 #include "host/cli/json_text.hpp"
 #include "host/cli/option_markdown.hpp"
 #include "host/cli/schema_rows.hpp"
-#include "host/cli/text_table.hpp"
 #include "host/error/error.hpp"
 #include "host/recipe/recipe_schema.hpp"
+#include "host/terminal/text_table.hpp"
 #include "host/text/joined.hpp"
 #include "host/text/nearest_name.hpp"
 

@@ -2,9 +2,9 @@
 
 #include "host/cli/explain_error.hpp"
 
-#include "host/cli/text_table.hpp"
 #include "host/error/catalogue.hpp"
 #include "host/error/error.hpp"
+#include "host/terminal/text_table.hpp"
 #include "host/text/nearest_name.hpp"
 
 #include <array>

@@ -4,7 +4,7 @@
 // after the action. Threads: any.
 #pragma once
 
-#include "host/cli/action.hpp"
+#include "host/terminal/action.hpp"
 
 #include <string>
 

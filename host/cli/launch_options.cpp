@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/cli/launch_options.hpp"
 
-#include "host/cli/usage_error.hpp"
+#include "host/terminal/usage_error.hpp"
 #include "host/text/formatted.hpp"
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/cli/man_page.hpp"
 
-#include "host/cli/help_notes.hpp"
+#include "host/terminal/help_notes.hpp"
 
 #include <string_view>
 #include <tenon_build.hpp>

@@ -4,7 +4,7 @@
 // Threads: any.
 #pragma once
 
-#include "host/cli/option.hpp"
+#include "host/terminal/option.hpp"
 
 #include <string>
 #include <string_view>

@@ -2,8 +2,8 @@
 #include "host/cli/parse_command_line.hpp"
 
 #include "host/cli/all_actions.hpp"
-#include "host/cli/given_options.hpp"
-#include "host/cli/usage_error.hpp"
+#include "host/terminal/given_options.hpp"
+#include "host/terminal/usage_error.hpp"
 
 namespace tenon {
 namespace {

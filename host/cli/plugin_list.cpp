@@ -2,7 +2,7 @@
 
 #include "host/cli/plugin_list.hpp"
 
-#include "host/cli/text_table.hpp"
+#include "host/terminal/text_table.hpp"
 
 #include <nlohmann/json.hpp>
 

@@ -2,8 +2,8 @@
 #include "host/cli/plugin_project.hpp"
 
 #include "host/cli/plugin_name.hpp"
-#include "host/cli/shell_text.hpp"
-#include "host/cli/usage_error.hpp"
+#include "host/terminal/shell_text.hpp"
+#include "host/terminal/usage_error.hpp"
 #include "host/text/formatted.hpp"
 #include "host/text/joined.hpp"
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/cli/plugin_templates.hpp"
 
-#include "host/cli/usage_error.hpp"
 #include "host/error/error.hpp"
 #include "host/io/regular_file.hpp"
 #include "host/json/bounded_json.hpp"
+#include "host/terminal/usage_error.hpp"
 #include "host/text/formatted.hpp"
 #include "host/text/joined.hpp"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/cli/recipe_options.hpp"
 
-#include "host/cli/usage_error.hpp"
 #include "host/error/error.hpp"
+#include "host/terminal/usage_error.hpp"
 
 #include <filesystem>
 #include <string>

@@ -5,9 +5,9 @@
 #pragma once
 
 #include "host/cli/command_line.hpp"
-#include "host/cli/given_options.hpp"
-#include "host/cli/option.hpp"
 #include "host/recipe/load_recipe.hpp"
+#include "host/terminal/given_options.hpp"
+#include "host/terminal/option.hpp"
 
 #include <array>
 #include <string>

@@ -5,8 +5,8 @@
 #pragma once
 
 #include "host/cli/command_line.hpp"
-#include "host/cli/given_options.hpp"
-#include "host/cli/option.hpp"
+#include "host/terminal/given_options.hpp"
+#include "host/terminal/option.hpp"
 
 namespace tenon {
 

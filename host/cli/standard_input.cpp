@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/cli/standard_input.hpp"
 
-#include "host/cli/usage_error.hpp"
 #include "host/error/error.hpp"
 #include "host/error/utf8.hpp"
 #include "host/log/log.hpp"
+#include "host/terminal/usage_error.hpp"
 
 #include <algorithm>
 #include <array>

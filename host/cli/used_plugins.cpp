@@ -3,8 +3,8 @@
 
 #include "host/cli/plugin_folders.hpp"
 #include "host/cli/service_table.hpp"
-#include "host/cli/usage_error.hpp"
 #include "host/error/utf8.hpp"
+#include "host/terminal/usage_error.hpp"
 #include "host/trust/trust.hpp"
 
 #include <cstdlib>

@@ -4,7 +4,6 @@
 #include "host/cli/checked_recipe.hpp"
 #include "host/cli/launched_run.hpp"
 #include "host/cli/recipe_lock.hpp"
-#include "host/cli/shell_text.hpp"
 #include "host/cli/used_plugins.hpp"
 #include "host/device/gpu_places.hpp"
 #include "host/distributed/failures/early_failure.hpp"
@@ -14,6 +13,7 @@
 #include "host/error/credentials.hpp"
 #include "host/plugin/checked/checked_calls.hpp"
 #include "host/recipe/recipe_loader.hpp"
+#include "host/terminal/shell_text.hpp"
 #include "host/text/formatted.hpp"
 #include "host/train/pretrained/saved_model.hpp"
 

@@ -2,7 +2,7 @@
 #include "host/cli/zsh_completion.hpp"
 
 #include "host/cli/option_values.hpp"
-#include "host/cli/shell_text.hpp"
+#include "host/terminal/shell_text.hpp"
 
 #include <array>
 

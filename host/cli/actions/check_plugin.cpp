@@ -6,12 +6,12 @@
 #include "host/check/run_checks.hpp"
 #include "host/cli/all_actions.hpp"
 #include "host/cli/checked_recipe.hpp"
-#include "host/cli/print_output.hpp"
 #include "host/cli/recipe_options.hpp"
 #include "host/cli/service_table.hpp"
-#include "host/cli/usage_error.hpp"
 #include "host/cli/used_plugins.hpp"
 #include "host/recipe/recipe_loader.hpp"
+#include "host/terminal/print_output.hpp"
+#include "host/terminal/usage_error.hpp"
 
 #include <array>
 #include <filesystem>

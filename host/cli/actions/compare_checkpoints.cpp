@@ -3,7 +3,7 @@
 // --diff: compares two checkpoints.
 #include "host/cli/all_actions.hpp"
 #include "host/cli/inspect_checkpoint.hpp"
-#include "host/cli/print_output.hpp"
+#include "host/terminal/print_output.hpp"
 
 namespace tenon {
 namespace {

@@ -3,7 +3,7 @@
 // --explain: prints the explanation of an error.
 #include "host/cli/all_actions.hpp"
 #include "host/cli/explain_error.hpp"
-#include "host/cli/print_output.hpp"
+#include "host/terminal/print_output.hpp"
 
 namespace tenon {
 namespace {

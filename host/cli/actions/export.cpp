@@ -3,12 +3,12 @@
 // --export: writes the parameters of a checkpoint for other programs.
 #include "host/cli/all_actions.hpp"
 #include "host/cli/checked_recipe.hpp"
-#include "host/cli/print_output.hpp"
 #include "host/cli/quantity.hpp"
 #include "host/cli/recipe_options.hpp"
-#include "host/cli/usage_error.hpp"
 #include "host/cli/used_plugins.hpp"
 #include "host/recipe/recipe_loader.hpp"
+#include "host/terminal/print_output.hpp"
+#include "host/terminal/usage_error.hpp"
 #include "host/train/pretrained/weights_export.hpp"
 
 #include <algorithm>

@@ -3,7 +3,7 @@
 // --inspect: prints the contents of a checkpoint.
 #include "host/cli/all_actions.hpp"
 #include "host/cli/inspect_checkpoint.hpp"
-#include "host/cli/print_output.hpp"
+#include "host/terminal/print_output.hpp"
 
 #include <array>
 

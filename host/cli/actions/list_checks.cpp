@@ -3,8 +3,8 @@
 // --list-checks: prints what --check-plugin checks.
 #include "host/check/check_report.hpp"
 #include "host/cli/all_actions.hpp"
-#include "host/cli/print_output.hpp"
-#include "host/cli/usage_error.hpp"
+#include "host/terminal/print_output.hpp"
+#include "host/terminal/usage_error.hpp"
 
 #include <array>
 

@@ -2,10 +2,10 @@
 //
 // --lock: writes the plugins of a recipe to the file plugins.lock beside it.
 #include "host/cli/all_actions.hpp"
-#include "host/cli/print_output.hpp"
 #include "host/cli/recipe_lock.hpp"
 #include "host/cli/recipe_options.hpp"
 #include "host/cli/used_recipe.hpp"
+#include "host/terminal/print_output.hpp"
 
 namespace tenon {
 namespace {

@@ -7,10 +7,10 @@
 #include "host/cli/plugin_name.hpp"
 #include "host/cli/plugin_project.hpp"
 #include "host/cli/plugin_templates.hpp"
-#include "host/cli/print_output.hpp"
-#include "host/cli/shell_text.hpp"
-#include "host/cli/usage_error.hpp"
 #include "host/cli/used_plugins.hpp"
+#include "host/terminal/print_output.hpp"
+#include "host/terminal/shell_text.hpp"
+#include "host/terminal/usage_error.hpp"
 #include "host/text/formatted.hpp"
 
 #include <algorithm>

@@ -2,11 +2,11 @@
 //
 // --plan: prints the memory, traffic and time of a step on any number of ranks, without a device.
 #include "host/cli/all_actions.hpp"
-#include "host/cli/print_output.hpp"
 #include "host/cli/quantity.hpp"
 #include "host/cli/recipe_options.hpp"
-#include "host/cli/usage_error.hpp"
 #include "host/cli/used_recipe.hpp"
+#include "host/terminal/print_output.hpp"
+#include "host/terminal/usage_error.hpp"
 #include "host/text/formatted.hpp"
 #include "host/train/plan/longest_report.hpp"
 #include "host/train/plan/plan_report.hpp"

@@ -4,9 +4,9 @@
 #include "host/cli/all_actions.hpp"
 #include "host/cli/bash_completion.hpp"
 #include "host/cli/fish_completion.hpp"
-#include "host/cli/print_output.hpp"
-#include "host/cli/usage_error.hpp"
 #include "host/cli/zsh_completion.hpp"
+#include "host/terminal/print_output.hpp"
+#include "host/terminal/usage_error.hpp"
 
 #include <algorithm>
 #include <array>

@@ -3,7 +3,7 @@
 // --help: prints all options of all actions.
 #include "host/cli/all_actions.hpp"
 #include "host/cli/help_text.hpp"
-#include "host/cli/print_output.hpp"
+#include "host/terminal/print_output.hpp"
 
 namespace tenon {
 namespace {

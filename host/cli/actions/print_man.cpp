@@ -3,7 +3,7 @@
 // --print-man: prints the man page of the program.
 #include "host/cli/all_actions.hpp"
 #include "host/cli/man_page.hpp"
-#include "host/cli/print_output.hpp"
+#include "host/terminal/print_output.hpp"
 
 namespace tenon {
 namespace {

@@ -2,10 +2,10 @@
 //
 // --print-recipe: prints a recipe with all its defaults.
 #include "host/cli/all_actions.hpp"
-#include "host/cli/print_output.hpp"
 #include "host/cli/recipe_options.hpp"
 #include "host/cli/used_recipe.hpp"
 #include "host/recipe/recipe_loader.hpp"
+#include "host/terminal/print_output.hpp"
 
 namespace tenon {
 namespace {

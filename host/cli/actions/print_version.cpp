@@ -2,8 +2,8 @@
 //
 // --version: prints the versions of the program and its dependencies.
 #include "host/cli/all_actions.hpp"
-#include "host/cli/print_output.hpp"
 #include "host/cli/version_text.hpp"
+#include "host/terminal/print_output.hpp"
 
 namespace tenon {
 namespace {

@@ -2,10 +2,10 @@
 //
 // --process-data: opens the datasets of a recipe, so that their caches are built before a run.
 #include "host/cli/all_actions.hpp"
-#include "host/cli/print_output.hpp"
 #include "host/cli/recipe_options.hpp"
-#include "host/cli/usage_error.hpp"
 #include "host/cli/used_recipe.hpp"
+#include "host/terminal/print_output.hpp"
+#include "host/terminal/usage_error.hpp"
 #include "host/text/formatted.hpp"
 #include "host/train/run/prepared_data.hpp"
 

@@ -5,8 +5,8 @@
 #include "host/cli/launch_options.hpp"
 #include "host/cli/recipe_options.hpp"
 #include "host/cli/run_options.hpp"
-#include "host/cli/usage_error.hpp"
 #include "host/cli/used_recipe.hpp"
+#include "host/terminal/usage_error.hpp"
 
 #include <array>
 #include <charconv>

@@ -3,11 +3,11 @@
 // --validate: checks a recipe without running it.
 #include "host/cli/all_actions.hpp"
 #include "host/cli/launch_options.hpp"
-#include "host/cli/print_output.hpp"
 #include "host/cli/recipe_options.hpp"
 #include "host/cli/used_plugins.hpp"
 #include "host/cli/used_recipe.hpp"
 #include "host/device/gpu_places.hpp"
+#include "host/terminal/print_output.hpp"
 
 #include <array>
 

@@ -2,7 +2,7 @@
 #include "host/cli/man_page.hpp"
 
 #include "host/cli/all_actions.hpp"
-#include "host/cli/help_notes.hpp"
+#include "host/terminal/help_notes.hpp"
 
 #include <sstream>
 #include <string>

@@ -5,7 +5,7 @@
 // Threads: any.
 #pragma once
 
-#include "host/cli/option.hpp"
+#include "host/terminal/option.hpp"
 
 #include <map>
 #include <span>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "host/cli/action.hpp"
+#include "host/terminal/action.hpp"
 
 #include <algorithm>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "host/cli/given_options.hpp"
+#include "host/terminal/given_options.hpp"
 
 #include "host/cli/all_actions.hpp"
 #include "host/cli/parse_command_line.hpp"

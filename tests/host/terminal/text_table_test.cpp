@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "host/cli/text_table.hpp"
+#include "host/terminal/text_table.hpp"
 
 #include "tests/support/catch.hpp"
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "host/cli/given_options.hpp"
+#include "host/terminal/given_options.hpp"
 
-#include "host/cli/shell_text.hpp"
-#include "host/cli/usage_error.hpp"
 #include "host/error/utf8.hpp"
+#include "host/terminal/shell_text.hpp"
+#include "host/terminal/usage_error.hpp"
 #include "host/text/formatted.hpp"
 
 #include <boost/program_options/cmdline.hpp>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "host/cli/shell_text.hpp"
+#include "host/terminal/shell_text.hpp"
 
 #include "tests/support/catch.hpp"
 

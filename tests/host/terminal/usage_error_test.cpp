@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "host/cli/usage_error.hpp"
+#include "host/terminal/usage_error.hpp"
 
 #include "host/error/error.hpp"
 

@@ -4,9 +4,9 @@
 // file of cli/actions defines one action; all_actions.hpp has the table of them all.
 #pragma once
 
-#include "host/cli/given_options.hpp"
-#include "host/cli/option.hpp"
 #include "host/error/exit_code.hpp"
+#include "host/terminal/given_options.hpp"
+#include "host/terminal/option.hpp"
 
 #include <span>
 #include <string_view>

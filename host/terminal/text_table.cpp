@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "host/cli/text_table.hpp"
+#include "host/terminal/text_table.hpp"
 
 #include "host/error/plugin_text.hpp"
 
