@@ -495,7 +495,7 @@ def service_faults(abi):
             tables[service] = lines
     objects = [abi.structs[name] for name in FAULTY_OBJECTS]
     lines = head("Services and objects of the host whose functions fail on purpose.",
-                 ["host/check/faulty_functions.hpp"], [struct.header for struct in [*tables, *objects]])
+                 ["host/tools/check/faulty_functions.hpp"], [struct.header for struct in [*tables, *objects]])
     lines += ["", "const void* faulty_table(std::string_view id, const void* table) {"]
     for service, functions in tables.items():
         lines += [f"  if (id == {service.id}) {{", f"    auto& to = faulty_copy<{service.name}>(table);",
@@ -520,7 +520,7 @@ def files():
         "host/plugin/checked/generated_tables.cpp": CheckedTables(abi).lines(),
         "host/plugin/checked/generated_services.cpp": checked_services(abi),
         "host/plugin/generated_service_ids.cpp": service_ids(abi),
-        "host/check/generated_service_faults.cpp": service_faults(abi),
+        "host/tools/check/generated_service_faults.cpp": service_faults(abi),
     }
     texts = {path: [*lines, "", "}  // namespace tenon"] for path, lines in host.items()}
     texts["sdk/include/tenon/cpp/event_names.hpp"] = event_names(abi)

@@ -4,9 +4,9 @@
 // programs, which are built with sanitizers and therefore load no plugin.
 //
 //     fuzz_component_list FOLDER FILE
-#include "host/cli/describe_component.hpp"
 #include "host/cli/service_table.hpp"
 #include "host/error/error.hpp"
+#include "host/tools/docs/describe_component.hpp"
 
 #include <nlohmann/json.hpp>
 

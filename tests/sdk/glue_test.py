@@ -72,7 +72,7 @@ GAINED = {
     "host/plugin/checked/generated_tables.cpp": OF_LOSS,
     "host/plugin/checked/generated_services.cpp": OF_SERVICE,
     "host/plugin/generated_service_ids.cpp": [],
-    "host/check/generated_service_faults.cpp": OF_FAULTS,
+    "host/tools/check/generated_service_faults.cpp": OF_FAULTS,
     "sdk/include/tenon/cpp/event_names.hpp": OF_EVENT,
 }
 

@@ -231,6 +231,27 @@ TEST_CASE("a room with a list of headers is included through these alone", "[tre
   CHECK(used == headers);
 }
 
+TEST_CASE("no run depends on a tool", "[tree]") {
+  const auto is_tool = [](const std::string& room) { return room.rfind("tools/", 0) == 0; };
+  std::size_t num_tools = 0;
+  for (const auto& [room, may_include] : allowed_includes()) {
+    num_tools += is_tool(room) ? 1 : 0;
+    for (const std::string& other : may_include) {
+      CAPTURE(room, other);
+      CHECK((!is_tool(other) || is_tool(room) || room == "cli"));
+    }
+  }
+  CHECK(num_tools > 0);
+  // Libraries: what the library of tools is linked into.
+  Names linking;
+  for (const fs::path& file : files_under("host", {".txt"})) {
+    if (read_file(tenon::source_dir() / file).find("tenon::tools") != std::string::npos) {
+      linking.insert(file.string());
+    }
+  }
+  CHECK(linking == Names{"host/cli/CMakeLists.txt"});
+}
+
 TEST_CASE("no files of host/ include each other in a cycle", "[tree]") {
   // A header and its source file are one unit: what either of them includes, the unit depends on.
   const auto unit_of = [](const fs::path& file) {

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // --check-plugin: checks a plugin as its authors do before they ship it.
-#include "host/check/check_report.hpp"
-#include "host/check/check_table.hpp"
-#include "host/check/run_checks.hpp"
 #include "host/cli/all_actions.hpp"
 #include "host/cli/checked_recipe.hpp"
 #include "host/cli/recipe_options.hpp"
@@ -12,6 +9,9 @@
 #include "host/recipe/recipe_loader.hpp"
 #include "host/terminal/print_output.hpp"
 #include "host/terminal/usage_error.hpp"
+#include "host/tools/check/check_report.hpp"
+#include "host/tools/check/check_table.hpp"
+#include "host/tools/check/run_checks.hpp"
 
 #include <array>
 #include <filesystem>

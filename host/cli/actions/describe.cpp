@@ -2,14 +2,14 @@
 //
 // --describe: prints the options of a component, or the keys of a recipe.
 #include "host/cli/all_actions.hpp"
-#include "host/cli/describe_component.hpp"
-#include "host/cli/option_markdown.hpp"
 #include "host/cli/recipe_options.hpp"
 #include "host/cli/used_plugins.hpp"
 #include "host/plugin/kinds.hpp"
 #include "host/terminal/print_output.hpp"
 #include "host/terminal/usage_error.hpp"
 #include "host/text/joined.hpp"
+#include "host/tools/docs/describe_component.hpp"
+#include "host/tools/docs/option_markdown.hpp"
 
 #include <algorithm>
 #include <array>

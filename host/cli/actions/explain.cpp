@@ -2,8 +2,8 @@
 //
 // --explain: prints the explanation of an error.
 #include "host/cli/all_actions.hpp"
-#include "host/cli/explain_error.hpp"
 #include "host/terminal/print_output.hpp"
+#include "host/tools/docs/explain_error.hpp"
 
 namespace tenon {
 namespace {

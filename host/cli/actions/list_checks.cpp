@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // --list-checks: prints what --check-plugin checks.
-#include "host/check/check_report.hpp"
 #include "host/cli/all_actions.hpp"
 #include "host/terminal/print_output.hpp"
 #include "host/terminal/usage_error.hpp"
+#include "host/tools/check/check_report.hpp"
 
 #include <array>
 

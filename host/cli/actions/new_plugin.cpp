@@ -2,16 +2,16 @@
 //
 // --new-plugin: writes a project that builds, tests and trains a new plugin.
 #include "host/cli/all_actions.hpp"
-#include "host/cli/new_folder.hpp"
 #include "host/cli/plugin_folders.hpp"
-#include "host/cli/plugin_name.hpp"
-#include "host/cli/plugin_project.hpp"
-#include "host/cli/plugin_templates.hpp"
 #include "host/cli/used_plugins.hpp"
 #include "host/terminal/print_output.hpp"
 #include "host/terminal/shell_text.hpp"
 #include "host/terminal/usage_error.hpp"
 #include "host/text/formatted.hpp"
+#include "host/tools/new_plugin/new_folder.hpp"
+#include "host/tools/new_plugin/plugin_name.hpp"
+#include "host/tools/new_plugin/plugin_project.hpp"
+#include "host/tools/new_plugin/plugin_templates.hpp"
 
 #include <algorithm>
 #include <array>

@@ -2,11 +2,11 @@
 //
 // --print-completion: prints the script with which a shell completes the command line.
 #include "host/cli/all_actions.hpp"
-#include "host/cli/bash_completion.hpp"
-#include "host/cli/fish_completion.hpp"
-#include "host/cli/zsh_completion.hpp"
 #include "host/terminal/print_output.hpp"
 #include "host/terminal/usage_error.hpp"
+#include "host/tools/shell/bash_completion.hpp"
+#include "host/tools/shell/fish_completion.hpp"
+#include "host/tools/shell/zsh_completion.hpp"
 
 #include <algorithm>
 #include <array>

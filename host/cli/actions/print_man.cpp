@@ -2,8 +2,8 @@
 //
 // --print-man: prints the man page of the program.
 #include "host/cli/all_actions.hpp"
-#include "host/cli/man_page.hpp"
 #include "host/terminal/print_output.hpp"
+#include "host/tools/docs/man_page.hpp"
 
 namespace tenon {
 namespace {

@@ -2,10 +2,10 @@
 //
 // --print-schema: prints the JSON Schema of recipes, for editors.
 #include "host/cli/all_actions.hpp"
-#include "host/cli/editor_schema.hpp"
 #include "host/cli/recipe_options.hpp"
 #include "host/cli/used_plugins.hpp"
 #include "host/terminal/print_output.hpp"
+#include "host/tools/docs/editor_schema.hpp"
 
 #include <array>
 
