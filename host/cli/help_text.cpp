@@ -15,8 +15,10 @@ namespace {
 
 constexpr std::size_t kTextColumn = 28;
 
-std::string lines_of(const Option& option, std::size_t indent) {
+// An option with its help. The option of an action comes after its verb.
+std::string lines_of(const Option& option, std::size_t indent, std::string_view verb = "") {
   std::string start(indent, ' ');
+  start += verb.empty() ? "" : std::string(verb) + ", ";
   start += option.name == "help" ? "-h, --help" : "--" + std::string(option.name);
   start += option.value.empty() ? "" : " " + std::string(option.value);
   std::istringstream help{std::string(option.help)};
@@ -37,7 +39,7 @@ std::string section_of(const Action& action) {
   constexpr std::size_t kActionIndent = 2;
   constexpr std::size_t kOptionIndent = 4;
   constexpr std::size_t kLongestLine = 96;
-  std::string text = lines_of(action.option, kActionIndent);
+  std::string text = lines_of(action.option, kActionIndent, action.verb);
   const std::string start = std::string(kOptionIndent, ' ') + "also ";
   std::string shared = start;
   std::size_t line_begin = 0;
@@ -68,13 +70,14 @@ std::string usage_line(const std::string& program) {
 }
 
 std::string help_text(const std::string& program) {
-  std::string text = usage_line(program) + "\n       " + program + " ACTION [OPTION]...\n\n";
+  std::string text =
+      usage_line(program) + "\n       " + program + " VERB [VALUE]... [OPTION]...\n\n";
   text += kPurpose;
-  text += "\nOptions of training:\n";
+  text += "\nOptions of training, the default verb train:\n";
   for (const Option& option : kTrainAction.options) {
     text += lines_of(option, 2);
   }
-  text += "\nActions other than training, and their options:\n";
+  text += "\nOther verbs, each followed by the option that means the same:\n";
   for (const Action* const action : all_actions()) {
     text += action != &kTrainAction ? section_of(*action) : "";
   }

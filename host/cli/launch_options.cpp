@@ -115,4 +115,11 @@ std::vector<std::string> arguments_of_launcher(const std::vector<std::string>& a
   return divided(arguments).of_launcher;
 }
 
+std::vector<std::string> with_launcher_options(std::vector<std::string> words,
+                                               const std::vector<std::string>& options) {
+  const bool has_verb = words.size() > 1 && !words[1].starts_with("-");
+  words.insert(words.begin() + (has_verb ? 2 : 1), options.begin(), options.end());
+  return words;
+}
+
 }  // namespace tenon

@@ -44,4 +44,9 @@ std::vector<std::string> arguments_of_rank(const std::vector<std::string>& argum
 // Returns the other ones: the options above with their values.
 std::vector<std::string> arguments_of_launcher(const std::vector<std::string>& arguments);
 
+// Returns the words of a command, program name first, with options of the launcher added where they
+// may stand: before the other options, and after a verb.
+std::vector<std::string> with_launcher_options(std::vector<std::string> words,
+                                               const std::vector<std::string>& options);
+
 }  // namespace tenon

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Parses a command line: selects the action, which then reads its options. Reads no files and no
-// environment.
-// Invariant: an option without effect on the action is an error, never ignored.
+// Parses a command line: selects the action by its verb or its option, and the action then reads
+// its options. Reads no files and no environment.
+// Invariants: an option without effect on the action is an error, never ignored. A verb with its
+// values means the same as the option of the action with these values.
 #pragma once
 
 #include "host/cli/command_line.hpp"

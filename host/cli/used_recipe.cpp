@@ -2,6 +2,7 @@
 #include "host/cli/used_recipe.hpp"
 
 #include "host/cli/checked_recipe.hpp"
+#include "host/cli/launch_options.hpp"
 #include "host/cli/launched_run.hpp"
 #include "host/cli/recipe_lock.hpp"
 #include "host/cli/used_plugins.hpp"
@@ -70,7 +71,7 @@ std::string command_text(std::vector<std::string> words, const RankEnvironment& 
     if (given.empty()) {
       given = {"--launch", formatted("{}", ranks.world_size)};
     }
-    words.insert(words.begin() + 1, given.begin(), given.end());
+    words = with_launcher_options(std::move(words), given);
   }
   return shell_text(words);
 }

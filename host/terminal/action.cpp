@@ -18,6 +18,11 @@ bool Action::shares(const Option& other) const {
   return same != nullptr && same->help == other.help;
 }
 
+const Action* find_verb(ActionTable actions, std::string_view verb) {
+  const auto found = std::ranges::find(actions, verb, &Action::verb);
+  return found != actions.end() ? *found : nullptr;
+}
+
 std::vector<Option> options_of(ActionTable actions) {
   std::vector<Option> all;
   const auto add = [&all](const Option& option) {

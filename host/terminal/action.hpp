@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An action of the program: the option that selects it, its options, and its implementation. Each
-// file of cli/actions defines one action; all_actions.hpp has the table of them all.
+// An action of the program, as a row of its table: the verb and the option that select it, its
+// help, its options, and its functions. Help, man page and completions are made from the table.
+// Each file of cli/actions defines one row; all_actions.hpp has them all.
 #pragma once
 
 #include "host/error/exit_code.hpp"
@@ -23,7 +24,10 @@ enum class Processes {
 };
 
 struct Action {
-  Option option;  // selects the action; its name is "" for training, the default
+  std::string_view verb;  // selects the action as the first argument: "plan"
+  // Selects the action anywhere on the command line. Its values follow the verb too, and its help
+  // is that of the action. Its name is "" for training, the default.
+  Option option;
   std::span<const Option> options;
   Processes processes = Processes::kOne;
   // Reads the values of `options` into the line.
@@ -40,6 +44,9 @@ struct Action {
 
 // Actions in the order of the help, training first.
 using ActionTable = std::span<const Action* const>;
+
+// Returns the action with this verb; null if none exists.
+const Action* find_verb(ActionTable actions, std::string_view verb);
 
 // Returns the options of all actions. Options with equal names are listed once.
 std::vector<Option> options_of(ActionTable actions);

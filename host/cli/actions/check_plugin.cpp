@@ -111,6 +111,7 @@ ExitCode run_check_plugin(const CommandLine& line, const Invocation& /*invocatio
 }  // namespace
 
 const Action kCheckPluginAction = {
+    .verb = "check-plugin",
     .option = {"check-plugin",
                "FILE",
                "for plugin authors: check a plugin before it is shipped; each check\n"

@@ -22,6 +22,7 @@ ExitCode run_compare_checkpoints(const CommandLine& line, const Invocation& /*in
 }  // namespace
 
 const Action kCompareCheckpointsAction = {
+    .verb = "diff",
     .option = {"diff",
                "A B",
                "compare two checkpoints: metadata, recipes, plugins and each entry of\n"

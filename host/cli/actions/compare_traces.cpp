@@ -21,6 +21,7 @@ ExitCode run_compare_traces(const CommandLine& line, const Invocation& /*invocat
 }  // namespace
 
 const Action kCompareTracesAction = {
+    .verb = "trace-diff",
     .option = {"trace-diff",
                "A B",
                "compare two files of the hook event_trace and print the first\n"

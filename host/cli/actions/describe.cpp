@@ -108,6 +108,7 @@ ExitCode run_describe(const CommandLine& line, const Invocation& /*invocation*/)
 }  // namespace
 
 const Action kDescribeAction = {
+    .verb = "describe",
     .option = {"describe",
                "KIND:TYPE",
                "print what a component does and which options it takes, as in\n"

@@ -43,6 +43,7 @@ void read_evaluate(const GivenOptions& given, CommandLine& line) {
 }  // namespace
 
 const Action kEvaluateAction = {
+    .verb = "evaluate",
     .option = {"eval-only",
                "",
                "evaluate the recipe's evaluation and test sets once and stop; uses the\n"

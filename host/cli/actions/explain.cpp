@@ -20,6 +20,7 @@ ExitCode run_explain(const CommandLine& line, const Invocation& /*invocation*/) 
 }  // namespace
 
 const Action kExplainAction = {
+    .verb = "explain",
     .option = {"explain",
                "ERROR-ID",
                "print what an error means and how to fix it; \"all\" lists the ids"},

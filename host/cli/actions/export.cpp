@@ -96,6 +96,7 @@ ExitCode run_export(const CommandLine& line, const Invocation& /*invocation*/) {
 }  // namespace
 
 const Action kExportAction = {
+    .verb = "export",
     .option = {"export",
                "hf|peft|torch TO",
                "write the parameters of a checkpoint to TO: a folder for Hugging Face\n"

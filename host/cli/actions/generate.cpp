@@ -330,6 +330,7 @@ ExitCode run_generate(const CommandLine& line, const Invocation& invocation) {
 }  // namespace
 
 const Action kGenerateAction = {
+    .verb = "generate",
     .option = {"generate",
                "",
                "continue a text with the model of a checkpoint, and print what it\n"

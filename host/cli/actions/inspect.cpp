@@ -26,6 +26,7 @@ ExitCode run_inspect(const CommandLine& line, const Invocation& /*invocation*/) 
 }  // namespace
 
 const Action kInspectAction = {
+    .verb = "inspect",
     .option = {"inspect",
                "CHECKPOINT",
                "print the contents of a checkpoint; a run folder stands for its\n"

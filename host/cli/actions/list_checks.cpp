@@ -30,6 +30,7 @@ ExitCode run_list_checks(const CommandLine& line, const Invocation& /*invocation
 }  // namespace
 
 const Action kListChecksAction = {
+    .verb = "list-checks",
     .option = {"list-checks", "", "print the checks of --check-plugin: names and what they demand"},
     .options = kListChecksOptions,
     .read = read_list_checks,

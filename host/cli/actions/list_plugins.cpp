@@ -28,6 +28,7 @@ ExitCode run_list_plugins(const CommandLine& line, const Invocation& /*invocatio
 }  // namespace
 
 const Action kListPluginsAction = {
+    .verb = "list-plugins",
     .option = {"list-plugins", "", "print the contents of the plugin folders; loads no plugin"},
     .options = kListPluginsOptions,
     .read = read_plugin_options,

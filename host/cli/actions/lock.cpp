@@ -18,6 +18,7 @@ ExitCode run_lock(const CommandLine& line, const Invocation& invocation) {
 }  // namespace
 
 const Action kLockAction = {
+    .verb = "lock",
     .option = {"lock",
                "",
                "check the recipe and write id, version and SHA-256 of its plugins to\n"

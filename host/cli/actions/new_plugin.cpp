@@ -119,6 +119,7 @@ ExitCode run_new_plugin(const CommandLine& line, const Invocation& /*invocation*
 }  // namespace
 
 const Action kNewPluginAction = {
+    .verb = "new-plugin",
     .option = {"new-plugin",
                "KIND NAME",
                "write a project that builds, tests and trains a new plugin, from a\n"

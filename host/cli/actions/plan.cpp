@@ -109,6 +109,7 @@ ExitCode run_plan(const CommandLine& line, const Invocation& invocation) {
 }  // namespace
 
 const Action kPlanAction = {
+    .verb = "plan",
     .option = {"plan",
                "RANKS",
                "print memory, traffic and time of a step for each of RANKS\n"

@@ -41,6 +41,7 @@ ExitCode run_print_completion(const CommandLine& line, const Invocation& /*invoc
 }  // namespace
 
 const Action kPrintCompletionAction = {
+    .verb = "print-completion",
     .option = {"print-completion",
                "SHELL",
                "print the script with which bash, zsh or fish completes the command\n"

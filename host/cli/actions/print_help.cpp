@@ -15,7 +15,9 @@ ExitCode run_print_help(const CommandLine& /*line*/, const Invocation& invocatio
 
 }  // namespace
 
-const Action kPrintHelpAction = {
-    .option = {"help", "", "print this text"}, .options = {}, .run = run_print_help};
+const Action kPrintHelpAction = {.verb = "help",
+                                 .option = {"help", "", "print this text"},
+                                 .options = {},
+                                 .run = run_print_help};
 
 }  // namespace tenon

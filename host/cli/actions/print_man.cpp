@@ -15,7 +15,8 @@ ExitCode run_print_man(const CommandLine& /*line*/, const Invocation& /*invocati
 
 }  // namespace
 
-const Action kPrintManAction = {.option = {"print-man", "", "print the man page, for man -l"},
+const Action kPrintManAction = {.verb = "print-man",
+                                .option = {"print-man", "", "print the man page, for man -l"},
                                 .options = {},
                                 .run = run_print_man};
 

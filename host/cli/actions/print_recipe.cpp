@@ -19,6 +19,7 @@ ExitCode run_print_recipe(const CommandLine& line, const Invocation& invocation)
 }  // namespace
 
 const Action kPrintRecipeAction = {
+    .verb = "print-recipe",
     .option = {"print-recipe", "", "check the recipe and print it with all its defaults"},
     .options = kRecipeOptions,
     .read = read_recipe_options,

@@ -67,6 +67,7 @@ ExitCode run_print_row(const CommandLine& line, const Invocation& invocation) {
 }  // namespace
 
 const Action kShowRowAction = {
+    .verb = "show-row",
     .option = {"table",
                "NAME",
                "print one row of a table: from exported files with --from, its\n"

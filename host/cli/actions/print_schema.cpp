@@ -25,6 +25,7 @@ ExitCode run_print_schema(const CommandLine& line, const Invocation& /*invocatio
 }  // namespace
 
 const Action kPrintSchemaAction = {
+    .verb = "print-schema",
     .option = {"print-schema",
                "",
                "print a JSON Schema of recipes with these plugins, for editors"},

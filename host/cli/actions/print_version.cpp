@@ -16,6 +16,7 @@ ExitCode run_print_version(const CommandLine& /*line*/, const Invocation& /*invo
 }  // namespace
 
 const Action kPrintVersionAction = {
+    .verb = "version",
     .option = {"version", "", "print the versions of Tenon, its ABI and libtorch"},
     .options = {},
     .run = run_print_version};

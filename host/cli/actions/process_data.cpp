@@ -57,6 +57,7 @@ ExitCode run_process_data(const CommandLine& line, const Invocation& invocation)
 }  // namespace
 
 const Action kProcessDataAction = {
+    .verb = "process-data",
     .option = {"process-data",
                "",
                "open the datasets of the recipe, so that their caches are built\n"

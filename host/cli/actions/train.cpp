@@ -114,7 +114,8 @@ void read_train(const GivenOptions& given, CommandLine& line) {
 
 }  // namespace
 
-const Action kTrainAction = {.option = {},
+const Action kTrainAction = {.verb = "train",
+                             .option = {},
                              .options = kTrainOptions,
                              .processes = Processes::kOfRanks,
                              .read = read_train,

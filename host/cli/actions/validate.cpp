@@ -43,6 +43,7 @@ ExitCode run_validate(const CommandLine& line, const Invocation& invocation) {
 }  // namespace
 
 const Action kValidateAction = {
+    .verb = "validate",
     .option = {"validate", "", "check the recipe and the options of all its components"},
     .options = kValidateOptions,
     .processes = Processes::kOfRanks,

@@ -20,6 +20,7 @@ ExitCode run_verify(const CommandLine& line, const Invocation& /*invocation*/) {
 }  // namespace
 
 const Action kVerifyAction = {
+    .verb = "verify",
     .option = {"verify", "CHECKPOINT", "read a whole checkpoint and verify its checksums"},
     .options = {},
     .read = read_verify,

@@ -31,15 +31,17 @@ std::string item(const std::string& head, std::string_view text) {
   return ".TP\n" + head + "\n" + roff(text) + "\n";
 }
 
-std::string entry(const Option& option) {
-  std::string head = option.name == "help" ? "\\fB\\-h\\fR, " : "";
+// An option with its help. The option of an action comes after its verb.
+std::string entry(const Option& option, std::string_view verb = "") {
+  std::string head = verb.empty() ? "" : "\\fB" + roff(verb) + "\\fR, ";
+  head += option.name == "help" ? "\\fB\\-h\\fR, " : "";
   head += "\\fB\\-\\-" + roff(option.name) + "\\fR";
   head += option.value.empty() ? "" : " \\fI" + roff(option.value) + "\\fR";
   return item(head, option.help);
 }
 
 std::string action_entry(const Action& action, const Action& training) {
-  std::string text = entry(action.option);
+  std::string text = entry(action.option, action.verb);
   std::string own;
   std::string shared;
   for (const Option& option : action.options) {
@@ -73,10 +75,10 @@ run folders, in the current folder
 .SH EXAMPLES
 .nf
 tenon \-\-recipe recipe.json \-\-set train.steps=50
-tenon \-\-recipe recipe.json \-\-validate
-tenon \-\-list\-plugins
-tenon \-\-describe loss:cross_entropy
-tenon \-\-explain recipe.unknown_key
+tenon validate \-\-recipe recipe.json
+tenon list\-plugins
+tenon describe loss:cross_entropy
+tenon explain recipe.unknown_key
 .fi
 )";
 
@@ -87,13 +89,13 @@ std::string man_page(ActionTable actions) {
   text += ".SH NAME\ntenon \\- train the model that a recipe describes\n";
   text +=
       ".SH SYNOPSIS\n\\fBtenon\\fR \\fB\\-\\-recipe\\fR \\fIFILE\\fR [\\fIOPTION\\fR]...\n.br\n";
-  text += "\\fBtenon\\fR \\fIACTION\\fR [\\fIOPTION\\fR]...\n";
+  text += "\\fBtenon\\fR \\fIVERB\\fR [\\fIVALUE\\fR]... [\\fIOPTION\\fR]...\n";
   text += ".SH DESCRIPTION\n" + roff(kPurpose) + "\n";
-  text += ".SH OPTIONS\n";
+  text += ".SH OPTIONS\nOptions of training, the default verb train:\n";
   for (const Option& option : actions.front()->options) {
     text += entry(option);
   }
-  text += ".SH ACTIONS\nActions other than training, and their options:\n";
+  text += ".SH VERBS\nOther verbs, each followed by the option that means the same:\n";
   for (const Action* const action : actions) {
     text += action == actions.front() ? "" : action_entry(*action, *actions.front());
   }

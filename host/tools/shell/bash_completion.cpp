@@ -10,7 +10,7 @@
 namespace tenon {
 namespace {
 
-// Before the tables: splits the line at blanks. bash itself also splits words at "=" and ":".
+// Before the verbs: splits the line at blanks. bash itself also splits words at "=" and ":".
 constexpr std::string_view kStart =
     R"(# bash completion for tenon, printed by: tenon --print-completion bash
 _tenon() {
@@ -23,7 +23,10 @@ _tenon() {
     current=${words[-1]}
     all_words=("${all_words[@]:0:${#all_words[@]}-1}")
   fi
-  if [[ $current == --*=* ]]; then
+)";
+
+// Before the tables of options: finds the option whose value is being typed.
+constexpr std::string_view kOption = R"(  if [[ $current == --*=* ]]; then
     option=${current%%=*}
     current=${current#*=}
   elif ((${#all_words[@]} > 0)) && [[ ${all_words[-1]} == --* ]]; then
@@ -72,6 +75,23 @@ std::string value_branches(ActionTable actions) {
   return text;
 }
 
+// Replaces the verb by its option, as the program does: "plan) all_words[0]='--plan' ;;".
+std::string verb_branches(ActionTable actions) {
+  std::string text = "  if ((${#all_words[@]} > 0)); then\n    case ${all_words[0]} in\n";
+  for (const Action* const action : actions.subspan(1)) {
+    text += formatted("      {}) all_words[0]='--{}' ;;\n", action->verb, action->option.name);
+  }
+  return text + "    esac\n  fi\n";
+}
+
+std::string verb_words(ActionTable actions) {
+  std::vector<std::string> words;
+  for (const Action* const action : actions) {
+    words.emplace_back(action->verb);
+  }
+  return spaced(words);
+}
+
 std::string option_words(const Action& action) {
   std::vector<std::string> words;
   for (const Option& option : action.options) {
@@ -84,6 +104,8 @@ std::string option_words(const Action& action) {
 
 std::string bash_completion(ActionTable actions) {
   std::string text(kStart);
+  text += verb_branches(actions);
+  text += kOption;
   text += "  case $option/$number in\n" + value_branches(actions) + "  esac\n";
   text += "  if [[ $kind == '' ]]; then\n    for word in \"${all_words[@]}\"; do\n";
   text += "      case ${word%%=*} in\n";
@@ -99,8 +121,8 @@ std::string bash_completion(ActionTable actions) {
     action_names += " " + name;
   }
   text += "      esac\n    done\n" + options;
-  text +=
-      "      *) offered='" + option_words(*actions.front()) + action_names + "' ;;\n    esac\n  fi";
+  text += "      *) offered='" + option_words(*actions.front()) + action_names + "' ;;\n    esac\n";
+  text += "    ((${#all_words[@]} > 0)) || offered+=' " + verb_words(actions) + "'\n  fi";
   text += kEnd;
   return text;
 }

@@ -22,7 +22,8 @@ std::string condition_of(ActionTable actions, const Option& option) {
     }
     if (action->find_option(option.name) != nullptr) {
       condition += (condition.empty() ? "" : "; or ") +
-                   ("__fish_contains_opt " + std::string(action->option.name));
+                   ("__fish_contains_opt " + std::string(action->option.name)) +
+                   "; or __fish_seen_subcommand_from " + std::string(action->verb);
     }
   }
   return condition;
@@ -50,6 +51,12 @@ std::string fish_completion(ActionTable actions) {
   std::string text =
       "# fish completion for tenon, printed by: tenon --print-completion fish\n"
       "complete -c tenon -f\n";
+  for (const Action* const action : actions) {
+    const std::string help =
+        action->option.help.empty() ? "train, as without a verb" : short_help(action->option);
+    text += "complete -c tenon -n __fish_use_subcommand -a " + std::string(action->verb) + " -d " +
+            fish_quoted(help) + "\n";
+  }
   for (const Option& option : options_of(actions)) {
     text += "complete -c tenon";
     const std::string condition = condition_of(actions, option);

@@ -5,6 +5,8 @@
 #include "host/tools/shell/option_values.hpp"
 
 #include <array>
+#include <string>
+#include <vector>
 
 namespace tenon {
 namespace {
@@ -32,6 +34,13 @@ std::string zsh_completion(ActionTable actions) {
   std::string text =
       "#compdef tenon\n# zsh completion for tenon, printed by: tenon --print-completion zsh\n"
       "_arguments";
+  std::vector<std::string> verbs;
+  for (const Action* const action : actions) {
+    verbs.emplace_back(action->verb);
+  }
+  // The first argument is a verb; its values follow.
+  text += " \\\n  " + shell_text(std::array{"1::verb:(" + spaced(verbs) + ")"});
+  text += " \\\n  '*:value:_files'";
   for (const Option& option : options_of(actions)) {
     const std::vector<ValueForm> forms = value_forms(option);
     std::string spec = option.repeat == Repeat::kYes ? "*" : "";

@@ -21,6 +21,12 @@ TEST_CASE("each action can run, and its own option tells it from the others", "[
     CHECK(names.insert(name).second);
   }
   CHECK(all_actions().front() == &kTrainAction);
+  std::set<std::string> verbs;
+  for (const Action* const action : all_actions()) {
+    CHECK(find_verb(all_actions(), action->verb) == action);
+    CHECK(verbs.insert(std::string(action->verb)).second);
+  }
+  CHECK(find_verb(all_actions(), "") == nullptr);
   CHECK(kTrainAction.option.name.empty());
 }
 

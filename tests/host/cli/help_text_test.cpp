@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/cli/help_text.hpp"
 
+#include "host/cli/all_actions.hpp"
+
 #include "tests/support/catch.hpp"
 
 namespace tenon {
@@ -32,6 +34,12 @@ TEST_CASE("the help names every option, in lines that fit a terminal", "[cli]") 
                                  "version",
                                  "help"}) {
     CHECK_THAT(help, contains_text("--" + name));
+  }
+  for (const Action* const action : all_actions().subspan(1)) {
+    const std::string alias = action == &kPrintHelpAction ? "-h, --" : "--";
+    CHECK_THAT(help,
+               contains_text("\n  " + std::string(action->verb) + ", " + alias +
+                             std::string(action->option.name)));
   }
   CHECK(help.rfind("usage: tenon --recipe FILE", 0) == 0);
   for (std::size_t start = 0; start < help.size();) {

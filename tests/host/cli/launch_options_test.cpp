@@ -86,4 +86,11 @@ TEST_CASE("the options of the launcher are kept for the commands that a run sugg
   CHECK(arguments_of_launcher({"--recipe", "a"}).empty());
 }
 
+TEST_CASE("options of the launcher are added after a verb", "[cli]") {
+  CHECK(with_launcher_options({"host", "--recipe", "a"}, {"--launch", "2"}) ==
+        Words{"host", "--launch", "2", "--recipe", "a"});
+  CHECK(with_launcher_options({"host", "train", "--recipe", "a"}, {"--launch", "2"}) ==
+        Words{"host", "train", "--launch", "2", "--recipe", "a"});
+}
+
 }  // namespace tenon

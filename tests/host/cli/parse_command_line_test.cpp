@@ -3,6 +3,10 @@
 
 #include "host/cli/all_actions.hpp"
 
+#include <set>
+#include <utility>
+#include <vector>
+
 #include "tests/host/cli/usage_failure.hpp"
 #include "tests/support/catch.hpp"
 
@@ -115,6 +119,82 @@ TEST_CASE("an option without effect is refused", "[cli]") {
   CHECK_THAT(usage_failure({"--recipe", "a", "--eval-only", "--json"}),
              contains_text("--json has no effect with --eval-only"));
   CHECK_THAT(usage_failure({"--version", "--quiet"}), contains_text("--quiet has no effect"));
+}
+
+TEST_CASE("a verb with its values means the same as the option of the action", "[cli]") {
+  const std::vector<std::pair<Words, Words>> same = {
+      {{"train", "--recipe", "a", "--quiet"}, {"--recipe", "a", "--quiet"}},
+      {{"evaluate", "--recipe", "a"}, {"--eval-only", "--recipe", "a"}},
+      {{"validate", "--recipe", "a"}, {"--validate", "--recipe", "a"}},
+      {{"print-recipe", "--recipe", "a"}, {"--print-recipe", "--recipe", "a"}},
+      {{"lock", "--recipe", "a"}, {"--lock", "--recipe", "a"}},
+      {{"plan", "8", "--recipe", "a"}, {"--recipe", "a", "--plan", "8"}},
+      {{"process-data", "--recipe", "a"}, {"--process-data", "--recipe", "a"}},
+      {{"print-schema"}, {"--print-schema"}},
+      {{"list-plugins", "--json"}, {"--json", "--list-plugins"}},
+      {{"describe", "loss:mse", "--json"}, {"--describe", "loss:mse", "--json"}},
+      {{"new-plugin", "loss", "focal"}, {"--new-plugin", "loss", "focal"}},
+      {{"check-plugin", "a.so", "--seed", "1"}, {"--check-plugin", "a.so", "--seed", "1"}},
+      {{"list-checks"}, {"--list-checks"}},
+      {{"explain", "recipe.syntax"}, {"--explain", "recipe.syntax"}},
+      {{"inspect", "runs/a"}, {"--inspect", "runs/a"}},
+      {{"verify", "runs/a"}, {"--verify", "runs/a"}},
+      {{"diff", "a", "b"}, {"--diff", "a", "b"}},
+      {{"trace-diff", "a", "b"}, {"--trace-diff", "a", "b"}},
+      {{"show-row", "t", "--id", "1", "--recipe", "a"},
+       {"--table", "t", "--id", "1", "--recipe", "a"}},
+      {{"export", "hf", "d", "--run-dir", "r"}, {"--export", "hf", "d", "--run-dir", "r"}},
+      {{"generate", "--run-dir", "r", "--prompt", "x"},
+       {"--generate", "--run-dir", "r", "--prompt", "x"}},
+      {{"print-completion", "bash"}, {"--print-completion", "bash"}},
+      {{"print-man"}, {"--print-man"}},
+      {{"version"}, {"--version"}},
+      {{"help"}, {"--help"}}};
+  std::set<const Action*> tried;
+  for (const auto& [verb, option] : same) {
+    CAPTURE(verb.front());
+    const CommandLine line = parse_command_line(verb);
+    CHECK(line == parse_command_line(option));
+    CHECK(line.action->verb == verb.front());
+    tried.insert(line.action);
+  }
+  CHECK(tried.size() == all_actions().size());
+}
+
+TEST_CASE("a word that is no verb is answered with the nearest one", "[cli]") {
+  CHECK(usage_failure({"trian", "--recipe", "a"}) ==
+        "usage.bad_option: there is no verb trian; did you mean \"train\"?");
+  CHECK(usage_failure({"chek-plugin", "a.so"}) ==
+        "usage.bad_option: there is no verb chek-plugin; did you mean \"check-plugin\"?");
+  CHECK(usage_failure({"frobnicate"}) ==
+        "usage.bad_option: there is no verb frobnicate; --help lists all verbs");
+  // A verb comes first.
+  CHECK_THAT(usage_failure({"--recipe", "a", "validate"}),
+             contains_text("no option takes the argument \"validate\""));
+}
+
+TEST_CASE("a verb and an option of an action are refused together", "[cli]") {
+  CHECK(usage_failure({"plan", "8", "--recipe", "a", "--plan", "8"}) ==
+        "usage.bad_option: plan and --plan mean the same; remove --plan");
+  CHECK(usage_failure({"plan", "8", "--recipe", "a", "--plan=8"}) ==
+        "usage.bad_option: plan and --plan mean the same; remove --plan");
+  CHECK(usage_failure({"validate", "--recipe", "a", "--validate"}) ==
+        "usage.bad_option: validate and --validate mean the same; remove --validate");
+  CHECK(usage_failure({"validate", "--recipe", "a", "--lock"}) ==
+        "usage.bad_option: validate and --lock contradict each other; give one of them");
+  CHECK(usage_failure({"train", "--recipe", "a", "--validate"}) ==
+        "usage.bad_option: train and --validate contradict each other; give one of them");
+}
+
+TEST_CASE("a verb needs its values, and takes options as its action does", "[cli]") {
+  CHECK(usage_failure({"plan", "--recipe", "a"}) ==
+        "usage.bad_option: plan needs a value: plan RANKS");
+  CHECK(usage_failure({"diff", "a"}) == "usage.bad_option: diff needs values: diff A B");
+  CHECK(usage_failure({"validate", "--recipe", "a", "--run-dir", "out"}) ==
+        "usage.bad_option: --run-dir has no effect with validate; remove one of them");
+  CHECK_THAT(usage_failure({"validate", "a.json"}), contains_text("did you mean --recipe a.json?"));
+  CHECK(parse_command_line({"plan", "--help"}).action == &kPrintHelpAction);
+  CHECK(parse_command_line({"plan", "8", "-h"}).action == &kPrintHelpAction);
 }
 
 }  // namespace tenon

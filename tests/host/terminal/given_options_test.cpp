@@ -73,7 +73,7 @@ TEST_CASE("an argument without an option is refused with what was likely meant",
   CHECK_THAT(usage_failure({"--recipe", "a.json", "train.steps=3"}),
              contains_text("did you mean --set train.steps=3?"));
   CHECK_THAT(usage_failure({folder.path().string()}), contains_text("did you mean --plugin-dir /"));
-  CHECK_THAT(usage_failure({"train"}), contains_text("\"train\"; --help lists all options"));
+  CHECK_THAT(usage_failure({"Train"}), contains_text("\"Train\"; --help lists all options"));
   CHECK_THAT(usage_failure({"--recipe", "a.json", "--", "b.json"}), contains_text("\"b.json\""));
 }
 

@@ -86,6 +86,19 @@ TEST_CASE("bash completes the options of training and of each action", "[cli]") 
   CHECK(bash.completions("tenon --inspect runs --") == Words{"--json"});
 }
 
+TEST_CASE("bash completes verbs, their values and their options", "[cli]") {
+  const Bash bash;
+  CHECK(bash.completions("tenon pl") == Words{"plan"});
+  CHECK(bash.completions("tenon tr") == Words{"trace-diff", "train"});
+  CHECK(bash.completions("tenon --quiet tr").empty());  // a verb comes first
+  CHECK(bash.completions("tenon describe lo") == Words{"loss:"});
+  CHECK(bash.completions("tenon print-completion ") == Words{"bash", "fish", "zsh"});
+  CHECK(bash.completions("tenon diff a r") == Words{"recipe.json", "runs"});
+  CHECK(bash.completions("tenon inspect runs --") == Words{"--json"});
+  CHECK(has(bash.completions("tenon plan 8 --l"), "--latency"));
+  CHECK(bash.completions("tenon train --re") == Words{"--recipe", "--resume"});
+}
+
 TEST_CASE("bash completes values: words, kinds, error ids, files and folders", "[cli]") {
   const Bash bash;
   CHECK(bash.completions("tenon --bind ") == Words{"cores", "none", "numa"});
@@ -112,7 +125,10 @@ TEST_CASE("the scripts of zsh and fish name every option with its help", "[cli]"
     CHECK_THAT(fish, contains_text(" -l " + std::string(option.name) + " "));
     CHECK_FALSE(short_help(option).empty());
   }
-  CHECK_THAT(fish, contains_text("-n '__fish_contains_opt plan' -l latency -x"));
+  CHECK_THAT(
+      fish,
+      contains_text(
+          "-n '__fish_contains_opt plan; or __fish_seen_subcommand_from plan' -l latency -x"));
   CHECK_THAT(zsh, contains_text("'--bind=[with --launch, the processors of a rank\\: numa"));
 }
 
