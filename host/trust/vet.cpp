@@ -7,10 +7,10 @@
 #include "host/trust/child/child_output.hpp"
 #include "host/trust/child/watched_child.hpp"
 #include "host/trust/vet_answer.hpp"
-#include "host/trust/vet_child.hpp"
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <csignal>
 #include <cstdint>
 #include <iterator>
@@ -18,7 +18,9 @@
 #include <optional>
 #include <string_view>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 namespace tenon {
 namespace {
@@ -145,6 +147,41 @@ Verdict verdict_on_answer(const VetSubject& plugin,
               .details = {}});
   verdict.details = without_outer_space(printed);
   return verdict;
+}
+
+// The request to vet a plugin: its index, which must outlive the result.
+std::string_view vet_request(const uint32_t& index) noexcept {
+  return {reinterpret_cast<const char*>(&index), sizeof(index)};
+}
+
+// In the child.
+std::string answer_of_trial(std::size_t index, const VetTrial& trial, ChildNote& note) {
+  set_note(note, "");
+  Verdict answer = trial(index, [&](std::string_view call) { set_note(note, call); });
+  answer.message.resize(  // escaping makes it longer
+      std::min(answer.message.size(), kMaxAnswerBytes / 8));
+  return vet_answer_text(answer);
+}
+
+// Serves requests for `num_plugins` plugins in the child until the parent closes its end.
+void serve_vetting(int socket,
+                   std::size_t num_plugins,
+                   const VetTrial& trial,
+                   ChildNote& note) noexcept {
+  while (true) {
+    uint32_t index = 0;
+    const ssize_t n = recv(socket, &index, sizeof(index), 0);
+    if (n < 0 && errno == EINTR) {
+      continue;
+    }
+    if (n != static_cast<ssize_t>(sizeof(index)) || index >= num_plugins) {
+      return;
+    }
+    const std::string answer = answer_of_trial(index, trial, note);
+    if (send(socket, answer.data(), answer.size(), MSG_NOSIGNAL) < 0) {
+      _exit(1);
+    }
+  }
 }
 
 }  // namespace

@@ -1,20 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "host/tools/check/call_rule_checks.hpp"
-
 #include "host/plugin/checked/call_frame.hpp"
 #include "host/plugin/checked/checked_calls.hpp"
 #include "host/plugin/process_settings.hpp"
-#include "host/tools/check/dataset_checks.hpp"
-#include "host/tools/check/feature_checks.hpp"
-#include "host/tools/check/hook_checks.hpp"
-#include "host/tools/check/lifecycle_checks.hpp"
-#include "host/tools/check/loss_checks.hpp"
-#include "host/tools/check/metric_checks.hpp"
-#include "host/tools/check/model_checks.hpp"
-#include "host/tools/check/optimizer_checks.hpp"
-#include "host/tools/check/sink_checks.hpp"
-#include "host/tools/check/sparse_optimizer_checks.hpp"
-#include "host/tools/check/storage_checks.hpp"
+#include "host/tools/check/check_functions.hpp"
 #include "host/tools/check/subject.hpp"
 
 #include <algorithm>

@@ -1,26 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/tools/check/check_table.hpp"
 
-#include "host/tools/check/call_rule_checks.hpp"
-#include "host/tools/check/dataset_checks.hpp"
-#include "host/tools/check/feature_checks.hpp"
-#include "host/tools/check/hook_checks.hpp"
-#include "host/tools/check/lifecycle_checks.hpp"
-#include "host/tools/check/load_checks.hpp"
-#include "host/tools/check/loss_checks.hpp"
-#include "host/tools/check/metric_checks.hpp"
-#include "host/tools/check/model_checks.hpp"
-#include "host/tools/check/optimizer_checks.hpp"
-#include "host/tools/check/option_checks.hpp"
-#include "host/tools/check/parametrization_checks.hpp"
-#include "host/tools/check/recipe_checks.hpp"
-#include "host/tools/check/scheduler_checks.hpp"
-#include "host/tools/check/service_fault_checks.hpp"
-#include "host/tools/check/sink_checks.hpp"
-#include "host/tools/check/sparse_optimizer_checks.hpp"
-#include "host/tools/check/static_checks.hpp"
-#include "host/tools/check/storage_checks.hpp"
-#include "host/tools/check/tokenizer_checks.hpp"
+#include "host/tools/check/check_functions.hpp"
 
 #include <algorithm>
 #include <array>

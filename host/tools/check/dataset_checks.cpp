@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "host/tools/check/dataset_checks.hpp"
-
 #include "host/data/dataset_proxy.hpp"
 #include "host/plugin/vet_components.hpp"
 #include "host/tensor/column.hpp"
 #include "host/text/formatted.hpp"
 #include "host/tools/check/at_once.hpp"
+#include "host/tools/check/check_functions.hpp"
 #include "host/tools/check/sample_columns.hpp"
 #include "host/tools/check/source_reader.hpp"
 #include "host/tools/check/subject.hpp"

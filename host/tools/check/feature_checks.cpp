@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "host/tools/check/feature_checks.hpp"
-
 #include "host/plugin/feature_proxy.hpp"
 #include "host/tensor/exec_frame.hpp"
 #include "host/text/formatted.hpp"
 #include "host/tools/check/at_once.hpp"
+#include "host/tools/check/check_functions.hpp"
 #include "host/tools/check/sample_columns.hpp"
 #include "host/tools/check/sample_inputs.hpp"
 #include "host/tools/check/subject.hpp"

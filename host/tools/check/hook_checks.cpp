@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "host/tools/check/hook_checks.hpp"
-
 #include "host/hook/event_name.hpp"
 #include "host/plugin/stateful_proxy.hpp"
 #include "host/tensor/state/state_bridge.hpp"
 #include "host/text/formatted.hpp"
+#include "host/tools/check/check_functions.hpp"
 #include "host/tools/check/imagined_run.hpp"
 #include "host/tools/check/sample_inputs.hpp"
 #include "host/tools/check/subject.hpp"

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "host/tools/check/lifecycle_checks.hpp"
-
 #include "host/plugin/plugin_loader.hpp"
 #include "host/plugin/stateful_proxy.hpp"
 #include "host/plugin/vet_components.hpp"
 #include "host/tensor/handle_pool.hpp"
 #include "host/tensor/state/state_bridge.hpp"
 #include "host/text/formatted.hpp"
+#include "host/tools/check/check_functions.hpp"
 #include "host/tools/check/subject.hpp"
 
 #include <fstream>

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "host/tools/check/load_checks.hpp"
-
 #include "host/plugin/plugin_loader.hpp"
 #include "host/plugin/plugin_trial.hpp"
 #include "host/plugin/registration.hpp"
 #include "host/plugin/vet_components.hpp"
 #include "host/text/formatted.hpp"
+#include "host/tools/check/check_functions.hpp"
 #include "host/tools/check/subject.hpp"
 
 #include <algorithm>

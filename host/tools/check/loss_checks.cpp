@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "host/tools/check/loss_checks.hpp"
-
 #include "host/plugin/loss_proxy.hpp"
 #include "host/plugin/own_handles.hpp"
 #include "host/plugin/plugin_gradients.hpp"
 #include "host/tensor/handle.hpp"
 #include "host/tensor/shape_text.hpp"
 #include "host/text/formatted.hpp"
+#include "host/tools/check/check_functions.hpp"
 #include "host/tools/check/recipe_inputs.hpp"
 #include "host/tools/check/sample_inputs.hpp"
 #include "host/tools/check/subject.hpp"

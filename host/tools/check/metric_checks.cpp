@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "host/tools/check/metric_checks.hpp"
-
 #include "host/plugin/metric_proxy.hpp"
 #include "host/tensor/handle.hpp"
 #include "host/text/formatted.hpp"
+#include "host/tools/check/check_functions.hpp"
 #include "host/tools/check/recipe_inputs.hpp"
 #include "host/tools/check/sample_inputs.hpp"
 #include "host/tools/check/subject.hpp"

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Letters in comments: L a weighted sum of a block's outputs, T positions.
-#include "host/tools/check/model_checks.hpp"
-
 #include <tenon/model.h>
 
 #include "host/error/status.hpp"
@@ -12,6 +10,7 @@
 #include "host/tensor/shape_text.hpp"
 #include "host/text/formatted.hpp"
 #include "host/tools/check/block_gradients.hpp"
+#include "host/tools/check/check_functions.hpp"
 #include "host/tools/check/model_trial.hpp"
 #include "host/tools/check/sample_inputs.hpp"
 #include "host/tools/check/subject.hpp"

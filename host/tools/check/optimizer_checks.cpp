@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "host/tools/check/optimizer_checks.hpp"
-
 #include "host/plugin/optimizer_proxy.hpp"
 #include "host/tensor/handle.hpp"
 #include "host/text/formatted.hpp"
+#include "host/tools/check/check_functions.hpp"
 #include "host/tools/check/sample_inputs.hpp"
 #include "host/tools/check/subject.hpp"
 

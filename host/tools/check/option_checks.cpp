@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "host/tools/check/option_checks.hpp"
-
 #include "host/json/schema_arbiter.hpp"
 #include "host/json/schema_check.hpp"
 #include "host/plugin/options_service.hpp"
 #include "host/plugin/vet_components.hpp"
 #include "host/text/formatted.hpp"
+#include "host/tools/check/check_functions.hpp"
 #include "host/tools/check/subject.hpp"
 
 #include <nlohmann/json.hpp>

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Letters in names: N output width, K input width, W the effective parameter.
-#include "host/tools/check/parametrization_checks.hpp"
-
 #include "host/error/status.hpp"
 #include "host/plugin/parametrization_proxy.hpp"
 #include "host/plugin/plugin_gradients.hpp"
@@ -11,6 +9,7 @@
 #include "host/tensor/handle.hpp"
 #include "host/tensor/initializer.hpp"
 #include "host/text/formatted.hpp"
+#include "host/tools/check/check_functions.hpp"
 #include "host/tools/check/sample_inputs.hpp"
 #include "host/tools/check/subject.hpp"
 #include "host/tools/check/tensor_views.hpp"

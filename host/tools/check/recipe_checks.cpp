@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "host/tools/check/recipe_checks.hpp"
-
 #include <tenon/model.h>
 
 #include "host/model/graph.hpp"
 #include "host/plugin/model_proxy.hpp"
 #include "host/plugin/step_sums_proxy.hpp"
 #include "host/text/formatted.hpp"
+#include "host/tools/check/check_functions.hpp"
 #include "host/tools/check/findings.hpp"
 #include "host/tools/check/subject.hpp"
 #include "host/tools/check/temporary_folder.hpp"

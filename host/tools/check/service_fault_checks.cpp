@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "host/tools/check/service_fault_checks.hpp"
-
 #include "host/plugin/interface_table.hpp"
 #include "host/plugin/stateful_proxy.hpp"
 #include "host/plugin/vet_components.hpp"
 #include "host/tensor/handle_pool.hpp"
 #include "host/tensor/state/state_bridge.hpp"
 #include "host/text/formatted.hpp"
+#include "host/tools/check/check_functions.hpp"
 #include "host/tools/check/faulty_functions.hpp"
 #include "host/tools/check/service_faults.hpp"
 #include "host/tools/check/subject.hpp"

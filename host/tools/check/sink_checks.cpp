@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "host/tools/check/sink_checks.hpp"
-
 #include "host/plugin/metric_sink_proxy.hpp"
 #include "host/text/formatted.hpp"
+#include "host/tools/check/check_functions.hpp"
 #include "host/tools/check/subject.hpp"
 #include "host/tools/check/temporary_folder.hpp"
 

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "host/tools/check/sparse_optimizer_checks.hpp"
-
 #include "host/plugin/sparse_optimizer_proxy.hpp"
 #include "host/tensor/dtype.hpp"
 #include "host/tensor/exec_frame.hpp"
 #include "host/text/formatted.hpp"
 #include "host/tools/check/at_once.hpp"
+#include "host/tools/check/check_functions.hpp"
 #include "host/tools/check/sparse_rows.hpp"
 #include "host/tools/check/subject.hpp"
 

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "host/tools/check/static_checks.hpp"
-
 #include <tenon/plugin.h>
 
 #include "host/plugin/manifest.hpp"
 #include "host/text/formatted.hpp"
 #include "host/text/joined.hpp"
+#include "host/tools/check/check_functions.hpp"
 #include "host/tools/check/subject.hpp"
 #include "host/trust/elf/elf_dynamic.hpp"
 

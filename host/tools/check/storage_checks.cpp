@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "host/tools/check/storage_checks.hpp"
-
 #include "host/plugin/storage_proxy.hpp"
 #include "host/text/formatted.hpp"
 #include "host/tools/check/at_once.hpp"
+#include "host/tools/check/check_functions.hpp"
 #include "host/tools/check/subject.hpp"
 
 #include <algorithm>

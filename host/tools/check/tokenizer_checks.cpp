@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "host/tools/check/tokenizer_checks.hpp"
-
 #include "host/plugin/interface_table.hpp"
 #include "host/plugin/tokenizer_check.hpp"
 #include "host/text/formatted.hpp"
+#include "host/tools/check/check_functions.hpp"
 #include "host/tools/check/subject.hpp"
 
 #include <algorithm>
