@@ -4,6 +4,7 @@
 #include <tenon/model.h>
 
 #include "host/model/inferred_block.hpp"
+#include "host/model/program_visitor.hpp"
 #include "host/plugin/model_proxy.hpp"
 
 #include <utility>
@@ -27,7 +28,11 @@ DeclaredFlops::DeclaredFlops(ModelList models,
                              const ModelGraph& graph,
                              const ExecBase& base,
                              std::set<std::string> fields)
-    : models_(std::move(models)), graph_(graph), base_(base), fields_(std::move(fields)) {
+    : models_(std::move(models)),
+      graph_(graph),
+      facts_(graph, [](uint32_t) { return false; }),
+      base_(base),
+      fields_(std::move(fields)) {
   for (size_t i = 0; i < models_.size(); ++i) {
     frames_.emplace_back(models_[i].instance().host(), base_);
     frames_.back().move_to({.step = 1, .microbatch = 0, .is_train = i == 0});
@@ -57,12 +62,10 @@ std::optional<DeclaredFlops::Answer> DeclaredFlops::forward(
     }
   }
   Answer answer;
-  for (uint32_t b = 0; b < graph_.blocks.size(); ++b) {
-    if (!ask(b, shapes, known, lengths, answer)) {
-      return std::nullopt;
-    }
-  }
-  return answer;
+  bool is_known = true;
+  for_each_forward(
+      facts_, [&](uint32_t b) { is_known = is_known && ask(b, shapes, known, lengths, answer); });
+  return is_known ? std::optional(std::move(answer)) : std::nullopt;
 }
 
 bool DeclaredFlops::is_absent(const ModelValue& value) const {

@@ -63,6 +63,8 @@ class ProgramRunner {
 
   // How the losses of a pass run. kInChunks requires tails (GraphFacts::tails) and a loss_chunk.
   enum class Losses { kWhole, kInChunks };
+  // Returns the program of a pass, compiled at first use.
+  const Program& program(PassKind kind, Losses losses);
 
   // Starts a microbatch, and runs its forward: that of training, or that of an evaluation, as
   // `place` says. A batch without samples takes part in collectives, and calls no block. `batch` is
@@ -108,7 +110,6 @@ class ProgramRunner {
   void end_step() { blocks_.end_step(groups_); }
 
  private:
-  const Program& program(PassKind kind, Losses losses);
   void start(MicrobatchState& state,
              const Program& program,
              const Batch& batch,

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/model/program_visitor.hpp"
 
+#include "host/model/compile_program.hpp"
+
+#include <utility>
+
 namespace tenon {
 namespace {
 
@@ -21,6 +25,18 @@ bool holds(const Instruction& instruction,
   }
   return true;
 }
+
+class ForwardCount final : public ProgramVisitor {
+ public:
+  explicit ForwardCount(uint32_t num_blocks) : counts(num_blocks, 0) {}
+  void visit(const Instruction& instruction) override {
+    const bool repeats_tiles = instruction.op == Op::kBackward && instruction.has(kInTiles);
+    if (instruction.op == Op::kForward || repeats_tiles) {
+      ++counts[instruction.block];
+    }
+  }
+  std::vector<uint32_t> counts;  // by block
+};
 
 }  // namespace
 
@@ -52,6 +68,32 @@ void interpret(const Program& program,
       runs_blocks = visitor.goes_on();
     }
   }
+}
+
+std::vector<uint32_t> count_forwards(const Program& program, uint32_t num_blocks) {
+  ForwardCount count(num_blocks);
+  for (size_t s = 0; s < kNumSections; ++s) {
+    interpret(program, static_cast<Section>(s), {}, count);
+  }
+  return std::move(count.counts);
+}
+
+void for_each_forward(const GraphFacts& graph, const std::function<void(uint32_t block)>& visit) {
+  class Visit final : public ProgramVisitor {
+   public:
+    explicit Visit(const std::function<void(uint32_t block)>& call) : call_(call) {}
+    void visit(const Instruction& instruction) override {
+      if (instruction.op == Op::kForward) {
+        call_(instruction.block);
+      }
+    }
+
+   private:
+    const std::function<void(uint32_t block)>& call_;
+  };
+  const Program program = compile_program(PassKind::kEvaluate, graph, {}, {});
+  Visit each(visit);
+  interpret(program, Section::kForward, {}, each);
 }
 
 }  // namespace tenon

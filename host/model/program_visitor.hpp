@@ -8,6 +8,8 @@
 #include "host/model/program.hpp"
 
 #include <cstdint>
+#include <functional>
+#include <vector>
 
 namespace tenon {
 
@@ -43,5 +45,12 @@ void interpret(const Program& program,
                Section section,
                const PassConditions& conditions,
                ProgramVisitor& visitor);
+
+// Returns, by block, how often a pass calls its forward if all conditions hold. Chunks and tiles of
+// a forward count as one call.
+std::vector<uint32_t> count_forwards(const Program& program, uint32_t num_blocks);
+
+// Calls `visit` for each block of the graph in the order in which a pass runs their forwards.
+void for_each_forward(const GraphFacts& graph, const std::function<void(uint32_t block)>& visit);
 
 }  // namespace tenon

@@ -193,8 +193,8 @@ std::optional<BlockFlops> ModelFlops::count(const BatchSizes& batch) {
 
 // ---- the meter ----
 
-FlopMeter::FlopMeter(ModelFlops model, std::vector<bool> is_recomputed, const Peak& peak)
-    : model_(std::move(model)), is_recomputed_(std::move(is_recomputed)), peak_(peak) {
+FlopMeter::FlopMeter(ModelFlops model, std::vector<uint32_t> num_forwards, const Peak& peak)
+    : model_(std::move(model)), num_forwards_(std::move(num_forwards)), peak_(peak) {
   for (size_t i = 0; i < kNumFormulas; ++i) {
     recent_[i].id = i < flop_formulas().size() ? flop_formulas()[i].id : kExactFlops;
     total_.formulas.push_back({.id = recent_[i].id});
@@ -234,7 +234,7 @@ double FlopMeter::add_exact(const Batch& batch) {
   const std::optional<BlockFlops>& exact = model_.of(batch);
   if (!exact.has_value()) {
     fail(kExact, model_.why_not_exact());
-    return std::ranges::find(is_recomputed_, true) != is_recomputed_.end()
+    return std::ranges::any_of(num_forwards_, [](uint32_t n) { return n > 1; })
                ? std::numeric_limits<double>::quiet_NaN()
                : 0.0;
   }
@@ -242,7 +242,7 @@ double FlopMeter::add_exact(const Batch& batch) {
   double again = 0;
   for (size_t b = 0; b < exact->forward.size(); ++b) {
     flops += exact->forward[b] + exact->backward[b];
-    again += is_recomputed_[b] && exact->backward[b] > 0 ? exact->forward[b] : 0;
+    again += (num_forwards_[b] - 1) * exact->forward[b];
   }
   recent_[kExact].model += flops;
   recent_[kExact].hardware += flops + again;

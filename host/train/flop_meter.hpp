@@ -92,8 +92,8 @@ class FlopMeter {
     double flops = 0;  // per second, of this rank
     bool is_measured = false;
   };
-  // `is_recomputed` is by block: the forward is repeated in backward.
-  FlopMeter(ModelFlops model, std::vector<bool> is_recomputed, const Peak& peak);
+  // `num_forwards` is by block: the calls of its forward in a training pass (count_forwards).
+  FlopMeter(ModelFlops model, std::vector<uint32_t> num_forwards, const Peak& peak);
 
   // Adds a batch of training.
   void add(const Batch& batch);
@@ -113,7 +113,7 @@ class FlopMeter {
   void add_formulas(const Batch& batch, double recomputed);
 
   ModelFlops model_;
-  std::vector<bool> is_recomputed_;
+  const std::vector<uint32_t> num_forwards_;  // by block
   Peak peak_;
   std::array<FormulaFlops, kNumFormulas> recent_;  // of this rank
   FlopReport total_;

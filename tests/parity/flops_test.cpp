@@ -126,8 +126,8 @@ TEST_CASE("a recompute adds a forward to the hardware's operations", "[parity]")
   const auto lengths = golden().at("lengths").get<std::vector<int64_t>>();
   Counted counted(one);
   LocalGroup alone;
-  std::vector<bool> recomputed(counted.graph.blocks.size(), true);
-  FlopMeter meter(counted.flops(), recomputed, {.flops = 1e6});
+  const std::vector<uint32_t> twice(counted.graph.blocks.size(), 2);
+  FlopMeter meter(counted.flops(), twice, {.flops = 1e6});
   meter.add(packed_batch(lengths));
   const FlopReport report = meter.report(alone, 2.0);
   REQUIRE(report.formulas.size() == 4);
@@ -158,7 +158,7 @@ TEST_CASE("a formula that does not fit a model says why", "[parity]") {
                               .exec = {},
                               .fields = {"features"},
                               .is_trainable = [](uint32_t) { return true; }}),
-                  std::vector<bool>(graph.blocks.size(), false),
+                  std::vector<uint32_t>(graph.blocks.size(), 1),
                   {.flops = 1e6});
   Batch batch;
   batch.samples = 7;

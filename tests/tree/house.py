@@ -254,6 +254,49 @@ def mesh_questions(root):
     return lines
 
 
+# Loops over the blocks of a graph. All else interprets a program (program_visitor.hpp), so that the
+# order of blocks and lifetimes is decided once. These decide, or do nothing that depends on order:
+LOOPS_OVER_BLOCKS = {
+    "host/model/graph.cpp": "makes the graph",
+    "host/model/joined_graph.cpp": "makes the graph",
+    "host/model/graph_facts.cpp": "what compilers ask about the graph",
+    "host/model/group_facts.cpp": "what compilers ask about groups",
+    "host/model/group_layout.cpp": "lays out the groups",
+    "host/model/compile_program.cpp": "compiles",
+    "host/model/compile_generation.cpp": "compiles",
+    "host/model/block_tiles.cpp": "a property of each block",
+    "host/model/parameter_store.cpp": "makes the parameters",
+    "host/model/block_runner.cpp": "makes what calls each block",
+    "host/model/microbatch_state.cpp": "makes the tapes",
+    "host/model/program_runner.cpp": "checks that lookups have tables",
+    "host/model/block_end_step.cpp": "the end of a step, behind all passes",
+    "host/train/components/recomputed_blocks.cpp": "a property of each block",
+    "host/train/components/sharding_options.cpp": "a property of each parameter",
+    "host/train/run/run_components.cpp": "which values hooks may read",
+    "host/train/plan/planned_activations.cpp": "sizes of values",
+    "host/train/plan/planned_memory.cpp": "makes the tapes",
+    "host/train/flop_meter.cpp": "sums over blocks",
+    "host/train/non_finite_origin.cpp": "parameters by block, behind all passes",
+    "host/tools/check/model_checks.cpp": "properties of each block",
+}
+LOOP_OVER_BLOCKS = re.compile(r"(for \(.*|while \(.*|irange\(.*|iota\(.*)\bblocks\.size\(\)|for \(.*num_blocks\(\)"
+                              r"|for \([^;]*: [\w.>-]*(graph|graph_)(\.|->)blocks\)")
+
+
+def walks_over_blocks(root):
+    """Loops over the blocks of a graph outside of those files, and names of files that have none."""
+    lines = []
+    unused = set(LOOPS_OVER_BLOCKS)
+    for p in sources(root, "host"):
+        path = p.relative_to(root).as_posix()
+        for number, line in enumerate(p.read_text().splitlines(), start=1):
+            if LOOP_OVER_BLOCKS.search(line):
+                unused.discard(path)
+                if path not in LOOPS_OVER_BLOCKS:
+                    lines.append(f"{path}:{number}: loops over blocks; interpret a program (program_visitor.hpp)")
+    return lines + [f"{path}: listed in LOOPS_OVER_BLOCKS, and has no loop over blocks" for path in sorted(unused)]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--root", default=pathlib.Path(__file__).resolve().parents[2], type=pathlib.Path)
@@ -274,6 +317,7 @@ def main():
     problems += [f"{name}: {result[name]} (at least {limit})" for name, limit in LEAST.items() if result[name] < limit]
     problems += [f"docs/architecture.md: the row of `{f}` differs from tests/tree/layers.json" for f in rows_that_differ(arguments.root)]
     problems += mesh_questions(arguments.root)
+    problems += walks_over_blocks(arguments.root)
     for problem in problems:
         print(problem)
     if any("functions over" in p for p in problems):

@@ -12,6 +12,7 @@
 #include "host/model/group_layout.hpp"
 #include "host/model/inferred_block.hpp"
 #include "host/model/parametrized_graph.hpp"
+#include "host/model/program_visitor.hpp"
 #include "host/plugin/model_proxy.hpp"
 #include "host/plugin/own_handles.hpp"
 #include "host/plugin/plugin_gradients.hpp"
@@ -121,9 +122,7 @@ class Planner {
 
   std::vector<BlockCost> costs() {
     std::vector<BlockCost> result;
-    for (uint32_t b = 0; b < graph_.blocks.size(); ++b) {
-      result.push_back(cost(b));
-    }
+    for_each_forward(facts_, [&](uint32_t b) { result.push_back(cost(b)); });
     return result;
   }
 

@@ -104,20 +104,15 @@ class PlannedMemory final : public ProgramVisitor {
     const std::span<const uint32_t> values = pass_.program.values(instruction);
     switch (instruction.op) {
       case Op::kGather:
-        gather(instruction.group);
-        break;
+        return gather(instruction.group);
       case Op::kAwait:
-        memory_.release(groups_[instruction.group].sent);
-        break;
+        return memory_.release(groups_[instruction.group].sent);
       case Op::kFree:
-        memory_.release(groups_[instruction.group].whole);
-        break;
+        return memory_.release(groups_[instruction.group].whole);
       case Op::kReduce:
-        reduce(instruction);
-        break;
+        return reduce(instruction);
       case Op::kUpdate:
-        memory_.release(groups_[instruction.group].whole_grad);
-        break;
+        return memory_.release(groups_[instruction.group].whole_grad);
       case Op::kRows:
         for (const uint32_t v : values) {
           values_[v] = make(sizes_.value_bytes(v));
@@ -130,8 +125,7 @@ class PlannedMemory final : public ProgramVisitor {
         }
         break;
       case Op::kForward:
-        forward(instruction);
-        break;
+        return forward(instruction);
       case Op::kKeep:
         if (instruction.has(kInputsOnly)) {
           release(tapes_[instruction.block].outputs);
@@ -139,29 +133,21 @@ class PlannedMemory final : public ProgramVisitor {
         }
         break;
       case Op::kBackward:
-        backward(instruction);
-        break;
+        return backward(instruction);
       case Op::kAddGradients:
-        add_gradients(instruction, values);
-        break;
+        return add_gradients(instruction, values);
       case Op::kPutPieces:
-        put_pieces(values);
-        break;
+        return put_pieces(values);
       case Op::kDrop:
-        drop(instruction, values);
-        break;
+        return drop(instruction, values);
       case Op::kMoveAway:
-        move_away(instruction.block, values);
-        break;
+        return move_away(instruction.block, values);
       case Op::kBringBack:
-        bring_back();
-        break;
+        return bring_back();
       case Op::kLoss:
-        compute_losses(instruction);
-        break;
+        return compute_losses(instruction);
       case Op::kLossBackward:
-        loss_backward(instruction);
-        break;
+        return loss_backward(instruction);
       default:  // nothing that takes memory
         break;
     }

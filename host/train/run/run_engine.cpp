@@ -301,21 +301,17 @@ std::unique_ptr<FlopMeter> RunEngine::make_flop_meter() {
   for (const FieldInfo& field : readable_fields(*components_.train_set().source().info().schema)) {
     fields.insert(field.name);
   }
-  const ModelGraph& graph = components_.graph();
-  std::vector<bool> is_recomputed = components_.recomputed();
-  is_recomputed.resize(graph.blocks.size(), false);
-  for (size_t b = 0; b < is_recomputed.size(); ++b) {
-    const bool is_chunked = recipe_.train.loss_chunk.has_value() && b + 1 == is_recomputed.size();
-    is_recomputed[b] = is_recomputed[b] && !is_chunked &&
-                       !graph.blocks[b].has(TENON_BLOCK_NO_RECOMPUTE | TENON_BLOCK_HAND_WRITTEN);
-  }
+  const Program& program =
+      runner_.program(PassKind::kTrain,
+                      recipe_.train.loss_chunk.has_value() ? ProgramRunner::Losses::kInChunks
+                                                           : ProgramRunner::Losses::kWhole);
   return std::make_unique<FlopMeter>(
       ModelFlops({.models = components_.models().list(),
-                  .graph = graph,
+                  .graph = components_.graph(),
                   .exec = platform.exec(),
                   .fields = std::move(fields),
                   .is_trainable = [this](uint32_t p) { return parameters_.is_trainable(p); }}),
-      std::move(is_recomputed),
+      count_forwards(program, runner_.facts().num_blocks()),
       *peak);
 }
 
