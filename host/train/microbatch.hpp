@@ -17,6 +17,7 @@ struct Microbatch {
   std::vector<at::Tensor> counts = {};     // by loss, [] f64; empty until the losses are counted
   std::vector<at::Tensor> sums = {};       // by loss, []; empty until the losses are computed
   std::vector<at::Tensor> seeds = {};      // by loss: factor on the sum's gradient in backward
+  LossCalls calls = {};                    // of the losses, from their sums to their gradients
   double aux_scale = 1;                    // factor on the gradients of auxiliary losses
   bool is_by_source = false;               // losses are also computed for each source of a mix
   std::vector<SourceSums> by_source = {};  // in the order of their first use

@@ -87,13 +87,12 @@ std::vector<SampleInputs> recipe_inputs(Subject& subject,
   for (const Batch& batch : reader.first_batches(kRecipeSamples, most_batches)) {
     subject.note("forward of the models of the recipe");
     runner.forward(values, batch, {.step = 7, .microbatch = 0, .is_train = false});
-    binding.gather(&values, batch, InputBinding::Outputs::kDetached, dtype);
+    const BoundInputs bound =
+        binding.gather(&values, batch, InputBinding::Outputs::kDetached, dtype);
     SampleInputs inputs;
-    for (std::size_t i = 0; i < binding.size(); ++i) {
-      inputs.push_back(binding.input(i).defined() ? binding.input(i).detach().clone()
-                                                  : at::Tensor());
+    for (const at::Tensor& input : bound.tensors()) {
+      inputs.push_back(input.defined() ? input.detach().clone() : at::Tensor());
     }
-    binding.clear();
     runner.clear(values);
     all.push_back(std::move(inputs));
   }

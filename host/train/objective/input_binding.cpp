@@ -135,11 +135,17 @@ std::string InputBinding::hint_for(const std::string& field,
   return hint;
 }
 
-void InputBinding::gather(const MicrobatchState* values,
-                          const Batch& batch,
-                          Outputs outputs,
-                          at::ScalarType compute_dtype) {
-  inputs_.clear();
+BoundInputs::BoundInputs(std::vector<at::Tensor> tensors) : tensors_(std::move(tensors)) {
+  for (const at::Tensor& tensor : tensors_) {
+    handles_.push_back(tensor.defined() ? borrow(tensor) : nullptr);
+  }
+}
+
+BoundInputs InputBinding::gather(const MicrobatchState* values,
+                                 const Batch& batch,
+                                 Outputs outputs,
+                                 at::ScalarType compute_dtype) const {
+  std::vector<at::Tensor> inputs;
   for (const Binding& binding : bindings_) {
     at::Tensor input;
     if (binding.value.has_value()) {
@@ -153,12 +159,9 @@ void InputBinding::gather(const MicrobatchState* values,
     } else if (const at::Tensor* field = batch.find(binding.field)) {
       input = as_wanted(binding.port, *field, compute_dtype);
     }
-    inputs_.push_back(std::move(input));
+    inputs.push_back(std::move(input));
   }
-  handles_.clear();
-  for (const at::Tensor& input : inputs_) {
-    handles_.push_back(input.defined() ? borrow(input) : nullptr);
-  }
+  return BoundInputs(std::move(inputs));
 }
 
 std::vector<uint32_t> InputBinding::values() const {
@@ -181,11 +184,13 @@ std::vector<std::string> InputBinding::fields() const {
   return names;
 }
 
-std::vector<at::Tensor> InputBinding::range_of(const Batch& batch, const BatchRange& range) const {
+BoundInputs InputBinding::range_of(const BoundInputs& whole,
+                                   const Batch& batch,
+                                   const BatchRange& range) const {
   std::vector<at::Tensor> parts;
-  for (size_t i = 0; i < inputs_.size(); ++i) {
+  for (size_t i = 0; i < whole.size(); ++i) {
     const Binding& binding = bindings_[i];
-    at::Tensor part = inputs_[i].defined() ? inputs_[i].detach() : at::Tensor();
+    at::Tensor part = whole[i].defined() ? whole[i].detach() : at::Tensor();
     const auto field = find_field(*batch.schema, binding.field);
     const std::vector<Axis>* axes = binding.axes.has_value() ? &*binding.axes : nullptr;
     if (!binding.value.has_value() && field.has_value()) {
@@ -201,7 +206,7 @@ std::vector<at::Tensor> InputBinding::range_of(const Batch& batch, const BatchRa
     }
     parts.push_back(std::move(part));
   }
-  return parts;
+  return BoundInputs(std::move(parts));
 }
 
 // Lengths of rows are not those of sequences in them.
@@ -218,11 +223,6 @@ std::string InputBinding::why_no_ranges() const {
     }
   }
   return "";
-}
-
-void InputBinding::clear() {
-  inputs_.clear();
-  handles_.clear();
 }
 
 void InputBinding::fail_unknown(const std::string& message) const {

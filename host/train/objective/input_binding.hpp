@@ -26,6 +26,34 @@ struct PortOwner {
   std::string name;  // "loss 'lm' (cross_entropy)"
 };
 
+// The inputs of one call of a loss or a metric, by port. Not copied, since handles point to
+// tensors.
+class BoundInputs {
+ public:
+  BoundInputs() = default;
+  // `tensors` are undefined where an optional input is absent.
+  explicit BoundInputs(std::vector<at::Tensor> tensors);
+  BoundInputs(BoundInputs&&) = default;
+  BoundInputs& operator=(BoundInputs&&) = default;
+  BoundInputs(const BoundInputs&) = delete;
+  BoundInputs& operator=(const BoundInputs&) = delete;
+
+  size_t size() const { return tensors_.size(); }
+  const at::Tensor& operator[](size_t i) const { return tensors_[i]; }
+  const std::vector<at::Tensor>& tensors() const { return tensors_; }
+  // Null for an absent input.
+  const tenon_tensor* const* handles() const { return handles_.data(); }
+  // True if an input needs a gradient.
+  bool has_leaf() const {
+    return std::ranges::any_of(
+        tensors_, [](const at::Tensor& input) { return input.defined() && input.requires_grad(); });
+  }
+
+ private:
+  std::vector<at::Tensor> tensors_;
+  std::vector<const tenon_tensor*> handles_;
+};
+
 class InputBinding {
  public:
   // How a call receives the model's outputs: not at all, detached, or as leaves with gradients.
@@ -47,30 +75,20 @@ class InputBinding {
   // Errors  as the constructor
   void check_fields(const std::vector<FieldInfo>& fields, const std::string& dataset) const;
 
-  // Gathers the inputs of a call, in the order of the ports; an absent optional input is undefined.
-  // Converts floating-point inputs to the dtype of their port (`compute_dtype` for
-  // TENON_CLASS_COMPUTE). `runner` may be null only with Outputs::kAbsent.
-  void gather(const MicrobatchState* values,
-              const Batch& batch,
-              Outputs outputs,
-              at::ScalarType compute_dtype);
-  void clear();
+  // Returns the inputs of a call, in the order of the ports. Converts floating-point inputs to the
+  // dtype of their port (`compute_dtype` for TENON_CLASS_COMPUTE). `values` may be null only with
+  // Outputs::kAbsent.
+  BoundInputs gather(const MicrobatchState* values,
+                     const Batch& batch,
+                     Outputs outputs,
+                     at::ScalarType compute_dtype) const;
 
-  // Returns the inputs of the current call on a part of the batch, as detached views.
-  std::vector<at::Tensor> range_of(const Batch& batch, const BatchRange& range) const;
+  // Returns the inputs of a call on a part of the batch, as detached views.
+  BoundInputs range_of(const BoundInputs& whole, const Batch& batch, const BatchRange& range) const;
   // Returns why the inputs have no such parts; "" if they have.
   std::string why_no_ranges() const;
 
   const PortOwner& owner() const { return owner_; }
-  // Inputs of the current call.
-  size_t size() const { return inputs_.size(); }
-  const at::Tensor& input(size_t i) const { return inputs_[i]; }
-  const tenon_tensor* const* handles() const { return handles_.data(); }
-  // True if an input of the current call needs a gradient.
-  bool has_leaf() const {
-    return std::ranges::any_of(
-        inputs_, [](const at::Tensor& input) { return input.defined() && input.requires_grad(); });
-  }
   // The model's value that port `i` reads; nothing if it reads a batch field.
   std::optional<uint32_t> value(size_t i) const { return bindings_[i].value; }
   // The model's values that the ports read.
@@ -94,8 +112,6 @@ class InputBinding {
   PortOwner owner_;
   std::vector<std::string> output_names_;  // of the model, for error messages
   std::vector<Binding> bindings_;
-  std::vector<at::Tensor> inputs_;
-  std::vector<const tenon_tensor*> handles_;
 };
 
 }  // namespace tenon

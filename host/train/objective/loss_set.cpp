@@ -24,7 +24,6 @@ struct LossSet::Entry {
   NamedLoss loss;
   ExecFrame frame;
   InputBinding binding;
-  at::Tensor sum;  // of the current call
 };
 
 namespace {
@@ -52,7 +51,7 @@ LossSet::LossSet(std::vector<NamedLoss> losses,
                          graph,
                          model_name);
     ExecFrame frame(loss.proxy.instance().host(), base);
-    entries_.push_back({std::move(loss), frame, std::move(binding), {}});
+    entries_.push_back({std::move(loss), frame, std::move(binding)});
   }
 }
 
@@ -134,11 +133,11 @@ bool LossSet::count_from_batch() const {
   });
 }
 
-at::Tensor LossSet::count_one(Entry& entry, const CallPlace& place) {
+at::Tensor LossSet::count_one(Entry& entry, const BoundInputs& inputs, const CallPlace& place) {
   const at::AutoGradMode no_grad(false);
   entry.frame.move_to(place);
-  at::Tensor count = take_handle(
-      entry.loss.proxy.count(entry.frame.exec(), entry.binding.handles(), entry.binding.size()));
+  at::Tensor count =
+      take_handle(entry.loss.proxy.count(entry.frame.exec(), inputs.handles(), inputs.size()));
   if (count.numel() != 1 || count.scalar_type() != at::kDouble || count.is_meta()) {
     entry.loss.proxy.instance().identity().fail_result("count returned " + text_of(count) +
                                                        "; it must return a scalar of Double");
@@ -157,8 +156,9 @@ at::Tensor LossSet::count_one(Entry& entry, const CallPlace& place) {
 std::vector<at::Tensor> LossSet::count(const Batch& batch, const CallPlace& place) {
   std::vector<at::Tensor> counts;
   for (Entry& entry : entries_) {
-    entry.binding.gather(nullptr, batch, InputBinding::Outputs::kAbsent, compute_dtype_);
-    counts.push_back(count_one(entry, place));
+    const BoundInputs inputs =
+        entry.binding.gather(nullptr, batch, InputBinding::Outputs::kAbsent, compute_dtype_);
+    counts.push_back(count_one(entry, inputs, place));
   }
   return counts;
 }
@@ -168,8 +168,9 @@ std::vector<at::Tensor> LossSet::count(const MicrobatchState& values,
                                        const CallPlace& place) {
   std::vector<at::Tensor> counts;
   for (Entry& entry : entries_) {
-    entry.binding.gather(&values, batch, InputBinding::Outputs::kDetached, compute_dtype_);
-    counts.push_back(count_one(entry, place));
+    const BoundInputs inputs =
+        entry.binding.gather(&values, batch, InputBinding::Outputs::kDetached, compute_dtype_);
+    counts.push_back(count_one(entry, inputs, place));
   }
   return counts;
 }
@@ -177,49 +178,53 @@ std::vector<at::Tensor> LossSet::count(const MicrobatchState& values,
 std::vector<at::Tensor> LossSet::compute(const MicrobatchState& values,
                                          const Batch& batch,
                                          const CallPlace& place,
+                                         LossCalls& calls,
                                          std::vector<SourceSums>* by_source) {
+  calls.clear();
   std::vector<at::Tensor> sums;
   for (Entry& entry : entries_) {
     const TraceSpan span("compute of loss", entry.loss.name);
     const LossProxy& proxy = entry.loss.proxy;
-    entry.binding.gather(
+    BoundInputs inputs = entry.binding.gather(
         &values,
         batch,
         place.is_train ? InputBinding::Outputs::kLeaves : InputBinding::Outputs::kDetached,
         compute_dtype_);
     entry.frame.move_to(place);
     if (by_source != nullptr) {  // before the call that `backward` follows
-      add_by_source(sums.size(), batch, *by_source);
+      add_by_source(sums.size(), inputs, batch, *by_source);
     }
     const at::AutoGradMode mode(place.is_train && !proxy.has_backward());
-    entry.sum = take_handle(
-        proxy.compute(entry.frame.exec(), entry.binding.handles(), entry.binding.size()));
+    at::Tensor sum =
+        take_handle(proxy.compute(entry.frame.exec(), inputs.handles(), inputs.size()));
     const at::ScalarType least = compute_dtype_ == at::kDouble ? at::kDouble : at::kFloat;
-    if (entry.sum.numel() != 1 || !entry.sum.is_floating_point() || entry.sum.is_meta() ||
-        c10::elementSize(entry.sum.scalar_type()) < c10::elementSize(least)) {
+    if (sum.numel() != 1 || !sum.is_floating_point() || sum.is_meta() ||
+        c10::elementSize(sum.scalar_type()) < c10::elementSize(least)) {
       proxy.instance().identity().fail_result(
-          "compute returned " + text_of(entry.sum) + "; it must return a scalar of " +
+          "compute returned " + text_of(sum) + "; it must return a scalar of " +
           c10::toString(least) + ", whatever the dtype of its inputs");
     }
-    if (place.is_train && !proxy.has_backward() && entry.binding.has_leaf() &&
-        !entry.sum.requires_grad() && entry.sum.item<double>() != 0) {
+    if (place.is_train && !proxy.has_backward() && inputs.has_leaf() && !sum.requires_grad() &&
+        sum.item<double>() != 0) {
       proxy.instance().identity().fail_result(
           "compute returned a sum that autograd has not recorded, and the loss has no backward, so "
           "there is no gradient and nothing would be trained; compute the sum with operators on "
           "the "
           "inputs, or implement backward");
     }
-    sums.push_back(entry.sum.detach().reshape({}));
-    if (!place.is_train) {
-      entry.binding.clear();
-      entry.sum.reset();
+    sums.push_back(sum.detach().reshape({}));
+    if (place.is_train) {
+      calls.push_back({std::move(inputs), std::move(sum)});
     }
   }
   return sums;
 }
 
-// Uses the inputs of the current call, as views.
-void LossSet::add_by_source(size_t i, const Batch& batch, std::vector<SourceSums>& to) {
+// Uses the inputs of the whole call, as views.
+void LossSet::add_by_source(size_t i,
+                            const BoundInputs& inputs,
+                            const Batch& batch,
+                            std::vector<SourceSums>& to) {
   const at::AutoGradMode no_grad(false);
   Entry& entry = entries_[i];
   const LossProxy& proxy = entry.loss.proxy;
@@ -229,42 +234,43 @@ void LossSet::add_by_source(size_t i, const Batch& batch, std::vector<SourceSums
       const std::vector<at::Tensor> zeros(entries_.size(), at::zeros({}, at::kDouble));
       of = to.insert(to.end(), {.part = range.part, .sums = zeros, .counts = zeros});
     }
-    const std::vector<at::Tensor> inputs = entry.binding.range_of(batch, range);
-    std::vector<const tenon_tensor*> handles;
-    for (const at::Tensor& input : inputs) {
-      handles.push_back(input.defined() ? borrow(input) : nullptr);
-    }
+    const BoundInputs part = entry.binding.range_of(inputs, batch, range);
     const at::Tensor count =
-        take_handle(proxy.count(entry.frame.exec(), handles.data(), handles.size()));
+        take_handle(proxy.count(entry.frame.exec(), part.handles(), part.size()));
     const at::Tensor sum =
-        take_handle(proxy.compute(entry.frame.exec(), handles.data(), handles.size()));
+        take_handle(proxy.compute(entry.frame.exec(), part.handles(), part.size()));
     of->sums[i] = of->sums[i] + sum.detach().reshape({}).to(at::kDouble);
     of->counts[i] = of->counts[i] + count.reshape({});
   }
 }
 
-void LossSet::backward(MicrobatchState& values, const std::vector<at::Tensor>& seeds) {
+void LossSet::backward(MicrobatchState& values,
+                       const CallPlace& place,
+                       LossCalls& calls,
+                       const std::vector<at::Tensor>& seeds) {
   const at::AutoGradMode no_grad(false);
   for (size_t i = entries_.size(); i-- > 0;) {
     Entry& entry = entries_[i];
+    entry.frame.move_to(place);
+    const LossCall call = std::move(calls[i]);
     const TraceSpan span("backward of loss", entry.loss.name);
     const LossProxy& proxy = entry.loss.proxy;
     std::vector<size_t> wanted;
     std::vector<at::Tensor> leaves;
-    for (size_t k = 0; k < entry.binding.size(); ++k) {
-      if (entry.binding.input(k).defined() && entry.binding.input(k).requires_grad()) {
+    for (size_t k = 0; k < call.inputs.size(); ++k) {
+      if (call.inputs[k].defined() && call.inputs[k].requires_grad()) {
         wanted.push_back(k);
-        leaves.push_back(entry.binding.input(k));
+        leaves.push_back(call.inputs[k]);
       }
     }
     const at::Tensor seed =
-        seeds[i].to(entry.sum.device(), entry.sum.scalar_type()).view_as(entry.sum);
+        seeds[i].to(call.sum.device(), call.sum.scalar_type()).view_as(call.sum);
     std::vector<at::Tensor> grads(wanted.size());
     if (proxy.has_backward()) {
-      OwnHandles handles(entry.binding.size());
+      OwnHandles handles(call.inputs.size());
       proxy.backward(entry.frame.exec(),
-                     entry.binding.handles(),
-                     entry.binding.size(),
+                     call.inputs.handles(),
+                     call.inputs.size(),
                      borrow(seed),
                      handles.data());
       std::vector<at::Tensor> all = handles.take(proxy.instance().identity(), "backward");
@@ -280,9 +286,9 @@ void LossSet::backward(MicrobatchState& values, const std::vector<at::Tensor>& s
                         text_of(leaves[k])));
         }
       }
-    } else if (!leaves.empty() && entry.sum.requires_grad()) {
+    } else if (!leaves.empty() && call.sum.requires_grad()) {
       try {
-        grads = plugin_gradients(proxy.instance().identity(), {entry.sum}, leaves, {seed});
+        grads = plugin_gradients(proxy.instance().identity(), {call.sum}, leaves, {seed});
       } catch (const Error& error) {
         throw error.with_context("backward of " + loss_text(entry.loss));
       }
@@ -292,9 +298,8 @@ void LossSet::backward(MicrobatchState& values, const std::vector<at::Tensor>& s
         values.add_grad(*entry.binding.value(wanted[k]), std::move(grads[k]));
       }
     }
-    entry.binding.clear();
-    entry.sum.reset();
   }
+  calls.clear();
 }
 
 }  // namespace tenon

@@ -30,6 +30,13 @@ struct SourceSums {
   std::vector<at::Tensor> counts;  // by loss, [] f64
 };
 
+// The calls of the losses of one microbatch, from `compute` to `backward`.
+struct LossCall {
+  BoundInputs inputs;
+  at::Tensor sum;
+};
+using LossCalls = std::vector<LossCall>;  // by loss
+
 class LossSet {
  public:
   // Binds each port to an output of the model or a field of the batch.
@@ -70,27 +77,34 @@ class LossSet {
 
   // Returns the counts of one microbatch, before its forward: [] f64 each.
   std::vector<at::Tensor> count(const Batch& batch, const CallPlace& place);
-  // The same after the forward. Call it before `compute`, whose inputs it would replace.
+  // The same after the forward.
   std::vector<at::Tensor> count(const MicrobatchState& values,
                                 const Batch& batch,
                                 const CallPlace& place);
 
-  // Returns the sums of one microbatch: [] each. In training, keeps what `backward` needs. If
-  // `by_source` is given, also adds the sums and counts of each source of a mix to it.
+  // Returns the sums of one microbatch: [] each. In training, `calls` becomes what `backward`
+  // needs. If `by_source` is given, also adds the sums and counts of each source of a mix to it.
   std::vector<at::Tensor> compute(const MicrobatchState& values,
                                   const Batch& batch,
                                   const CallPlace& place,
+                                  LossCalls& calls,
                                   std::vector<SourceSums>* by_source = nullptr);
-  // Adds the gradients of all sums, with sum i multiplied by seeds[i], to `values`. Call after
-  // `compute` in training.
+  // Adds the gradients of all sums, with sum i multiplied by seeds[i], to `values`, and clears the
+  // calls. `place` and `calls` are those of `compute` in training.
   // Shapes  seeds [] each, of any floating-point dtype
-  void backward(MicrobatchState& values, const std::vector<at::Tensor>& seeds);
+  void backward(MicrobatchState& values,
+                const CallPlace& place,
+                LossCalls& calls,
+                const std::vector<at::Tensor>& seeds);
 
  private:
   struct Entry;
   std::string why_not_by_source(size_t i, bool is_packed) const;
-  at::Tensor count_one(Entry& entry, const CallPlace& place);
-  void add_by_source(size_t i, const Batch& batch, std::vector<SourceSums>& to);
+  at::Tensor count_one(Entry& entry, const BoundInputs& inputs, const CallPlace& place);
+  void add_by_source(size_t i,
+                     const BoundInputs& inputs,
+                     const Batch& batch,
+                     std::vector<SourceSums>& to);
 
   at::ScalarType compute_dtype_;
   std::vector<Entry> entries_;

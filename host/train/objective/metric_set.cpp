@@ -149,17 +149,16 @@ void MetricSet::take(Entry& entry,
                      const MicrobatchState& values,
                      const Batch& batch,
                      const CallPlace& place) {
-  InputBinding& binding = entry.binding;
-  binding.gather(&values, batch, InputBinding::Outputs::kDetached, compute_dtype_);
+  const BoundInputs inputs =
+      entry.binding.gather(&values, batch, InputBinding::Outputs::kDetached, compute_dtype_);
   at::Device device = at::kCPU;
-  for (size_t i = 0; i < binding.size(); ++i) {
-    if (binding.input(i).defined()) {
-      device = binding.input(i).device();
+  for (const at::Tensor& input : inputs.tensors()) {
+    if (input.defined()) {
+      device = input.device();
       break;
     }
   }
-  state.update(entry.exec_at(place), binding.handles(), binding.size(), device);
-  binding.clear();
+  state.update(entry.exec_at(place), inputs.handles(), inputs.size(), device);
 }
 
 // ---- evaluation ----

@@ -23,8 +23,8 @@ NonFiniteOrigin origin_of(double weight, double times) {
   const CallPlace place{1, 0, true};
   run.runner->forward(*run.state, microbatch.batch, place);
   microbatch.counts = run.losses->count(microbatch.batch, place);
-  microbatch.sums = run.losses->compute(*run.state, microbatch.batch, place);
-  run.losses->backward(*run.state, {at::scalar_tensor(1.0, at::kDouble)});
+  microbatch.sums = run.losses->compute(*run.state, microbatch.batch, place, microbatch.calls);
+  run.losses->backward(*run.state, place, microbatch.calls, {at::scalar_tensor(1.0, at::kDouble)});
   run.runner->backward(*run.state, nullptr);
   return find_non_finite_origin(*run.runner,
                                 *run.state,

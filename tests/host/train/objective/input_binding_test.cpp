@@ -87,19 +87,20 @@ TEST_CASE("inputs are gathered from the model and the batch, in the dtype of the
   batch.fields = {at::arange(3)};
   batch.samples = 3;
   run.runner->forward(*run.state, batch, {1, 0, true});
-  binding.gather(&*run.state, batch, InputBinding::Outputs::kLeaves, at::kFloat);
-  REQUIRE(binding.size() == 3);
-  CHECK(binding.input(0).scalar_type() == at::kFloat);
-  CHECK(binding.input(0).requires_grad());
-  CHECK(binding.input(0).sum().item<float>() == 6);
-  CHECK(at::equal(binding.input(1), at::arange(3)));
-  CHECK(binding.handles()[2] == nullptr);
-  binding.gather(&*run.state, batch, InputBinding::Outputs::kDetached, at::kDouble);
-  CHECK_FALSE(binding.input(0).requires_grad());
-  binding.gather(nullptr, batch, InputBinding::Outputs::kAbsent, at::kDouble);
-  CHECK(binding.handles()[0] == nullptr);
-  binding.clear();
-  CHECK(binding.size() == 0);
+  using Outputs = InputBinding::Outputs;
+  const BoundInputs leaves = binding.gather(&*run.state, batch, Outputs::kLeaves, at::kFloat);
+  REQUIRE(leaves.size() == 3);
+  CHECK(leaves[0].scalar_type() == at::kFloat);
+  CHECK(leaves[0].requires_grad());
+  CHECK(leaves.has_leaf());
+  CHECK(leaves[0].sum().item<float>() == 6);
+  CHECK(at::equal(leaves[1], at::arange(3)));
+  CHECK(leaves.handles()[2] == nullptr);
+  const BoundInputs detached = binding.gather(&*run.state, batch, Outputs::kDetached, at::kDouble);
+  CHECK_FALSE(detached.has_leaf());
+  CHECK(leaves[0].requires_grad());  // calls do not share inputs
+  const BoundInputs absent = binding.gather(nullptr, batch, Outputs::kAbsent, at::kDouble);
+  CHECK(absent.handles()[0] == nullptr);
   run.runner->clear(*run.state);
 }
 

@@ -30,8 +30,11 @@ TEST_CASE("losses are counted before or after the forward, and summed", "[train]
   CHECK(losses.count(batch, kTrain)[0].item<double>() == 3);
   run.runner->forward(*run.state, batch, kTrain);
   CHECK(losses.count(*run.state, batch, kTrain)[0].item<double>() == 3);
-  CHECK(losses.compute(*run.state, batch, kTrain)[0].item<double>() == 2 * 6);
-  losses.backward(*run.state, {at::scalar_tensor(0.5, at::kDouble)});
+  LossCalls calls;
+  CHECK(losses.compute(*run.state, batch, kTrain, calls)[0].item<double>() == 2 * 6);
+  CHECK(calls.size() == 1);
+  losses.backward(*run.state, kTrain, calls, {at::scalar_tensor(0.5, at::kDouble)});
+  CHECK(calls.empty());
   run.runner->backward(*run.state, nullptr);
   CHECK(run.store->groups()[0].grad()[0].item<double>() == 0.5 * 6);
 }
@@ -77,7 +80,8 @@ TEST_CASE("what a loss gives must be a scalar that is wide enough", "[train]") {
   LossSet losses(std::move(named), run.graph, "made", RunRig::base());
   const Batch batch = batch_of({1});
   run.runner->forward(*run.state, batch, kTrain);
-  CHECK_THROWS_WITH(losses.compute(*run.state, batch, kTrain),
+  LossCalls calls;
+  CHECK_THROWS_WITH(losses.compute(*run.state, batch, kTrain, calls),
                     contains_text("[plugin.bad_result]"));
   CHECK_THROWS_WITH(losses.count(batch, kTrain),
                     contains_text("it must return a scalar of Double"));
