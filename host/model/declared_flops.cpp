@@ -30,7 +30,7 @@ DeclaredFlops::DeclaredFlops(ModelList models,
                              std::set<std::string> fields)
     : models_(std::move(models)),
       graph_(graph),
-      facts_(graph, [](uint32_t) { return false; }),
+      order_(forward_order(GraphFacts(graph, [](uint32_t) { return false; }))),
       base_(base),
       fields_(std::move(fields)) {
   for (size_t i = 0; i < models_.size(); ++i) {
@@ -62,10 +62,12 @@ std::optional<DeclaredFlops::Answer> DeclaredFlops::forward(
     }
   }
   Answer answer;
-  bool is_known = true;
-  for_each_forward(
-      facts_, [&](uint32_t b) { is_known = is_known && ask(b, shapes, known, lengths, answer); });
-  return is_known ? std::optional(std::move(answer)) : std::nullopt;
+  for (const uint32_t b : order_) {
+    if (!ask(b, shapes, known, lengths, answer)) {
+      return std::nullopt;
+    }
+  }
+  return answer;
 }
 
 bool DeclaredFlops::is_absent(const ModelValue& value) const {

@@ -6,7 +6,6 @@
 #pragma once
 
 #include "host/model/graph.hpp"
-#include "host/model/graph_facts.hpp"
 #include "host/model/model_list.hpp"
 #include "host/tensor/exec_frame.hpp"
 
@@ -60,7 +59,7 @@ class DeclaredFlops {
 
   const ModelList models_;
   const ModelGraph& graph_;
-  const GraphFacts facts_;  // of a forward alone
+  const std::vector<uint32_t> order_;  // of the forwards of blocks
   const ExecBase base_;
   const std::set<std::string> fields_;
   std::vector<ExecFrame> frames_;  // by model

@@ -57,6 +57,13 @@ std::vector<GroupFacts> group_facts(const ParameterStore& store, const ModelGrap
   return facts;
 }
 
+bool moves_groups(std::span<const GroupFacts> groups, bool has_many_ranks) {
+  return has_many_ranks || std::ranges::any_of(groups, [](const GroupFacts& group) {
+           return group.num_slices > 1 || !group.keeps_parameters ||
+                  !(group.keeps_gradients || group.frees_gradients);
+         });
+}
+
 GroupUse use_of(const GraphFacts& graph,
                 std::span<const uint32_t> blocks,
                 std::optional<bool> reshard_after_forward) {

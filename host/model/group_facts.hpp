@@ -50,6 +50,9 @@ GroupFacts facts_of(const GroupLayout& layout, const FlatSharing& sharing);
 // graph, and may have other blocks.
 std::vector<GroupFacts> group_facts(const ParameterStore& store, const ModelGraph& graph);
 
+// Returns whether parameters or gradients of any group move between ranks or to the host.
+bool moves_groups(std::span<const GroupFacts> groups, bool has_many_ranks);
+
 // Blocks between which the parameters of a group are whole.
 struct GroupUse {
   uint32_t first = 0;  // in forward; both ends are included

@@ -97,12 +97,4 @@ bool has_rows(const GraphFacts& graph) {
   });
 }
 
-// Returns whether the parameters or gradients of any group move between ranks or to the host.
-bool moves_groups(std::span<const GroupFacts> groups, bool has_many_ranks) {
-  return has_many_ranks || std::ranges::any_of(groups, [](const GroupFacts& group) {
-           return group.num_slices > 1 || !group.keeps_parameters ||
-                  !(group.keeps_gradients || group.frees_gradients);
-         });
-}
-
 }  // namespace tenon

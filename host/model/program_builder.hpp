@@ -61,7 +61,4 @@ class ProgramBuilder {
 // Returns whether blocks read table rows.
 bool has_rows(const GraphFacts& graph);
 
-// Returns whether parameters or gradients of any group move between ranks or to the host.
-bool moves_groups(std::span<const GroupFacts> groups, bool has_many_ranks);
-
 }  // namespace tenon

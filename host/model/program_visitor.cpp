@@ -78,22 +78,15 @@ std::vector<uint32_t> count_forwards(const Program& program, uint32_t num_blocks
   return std::move(count.counts);
 }
 
-void for_each_forward(const GraphFacts& graph, const std::function<void(uint32_t block)>& visit) {
-  class Visit final : public ProgramVisitor {
-   public:
-    explicit Visit(const std::function<void(uint32_t block)>& call) : call_(call) {}
-    void visit(const Instruction& instruction) override {
-      if (instruction.op == Op::kForward) {
-        call_(instruction.block);
-      }
-    }
-
-   private:
-    const std::function<void(uint32_t block)>& call_;
-  };
+std::vector<uint32_t> forward_order(const GraphFacts& graph) {
+  std::vector<uint32_t> order;
   const Program program = compile_program(PassKind::kEvaluate, graph, {}, {});
-  Visit each(visit);
-  interpret(program, Section::kForward, {}, each);
+  for (const Instruction& instruction : program.section(Section::kForward)) {
+    if (instruction.op == Op::kForward) {
+      order.push_back(instruction.block);
+    }
+  }
+  return order;
 }
 
 }  // namespace tenon

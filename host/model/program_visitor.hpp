@@ -8,7 +8,6 @@
 #include "host/model/program.hpp"
 
 #include <cstdint>
-#include <functional>
 #include <vector>
 
 namespace tenon {
@@ -50,7 +49,7 @@ void interpret(const Program& program,
 // a forward count as one call.
 std::vector<uint32_t> count_forwards(const Program& program, uint32_t num_blocks);
 
-// Calls `visit` for each block of the graph in the order in which a pass runs their forwards.
-void for_each_forward(const GraphFacts& graph, const std::function<void(uint32_t block)>& visit);
+// Returns the blocks of the graph in the order in which a pass runs their forwards.
+std::vector<uint32_t> forward_order(const GraphFacts& graph);
 
 }  // namespace tenon

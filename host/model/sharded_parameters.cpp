@@ -58,10 +58,8 @@ ShardedParameters::ShardedParameters(ParameterStore& store,
     const FlatSharing& sharing = store.groups()[g].sharing();
     is_replicated_ =
         is_replicated_ && (sharing.num_slices == 1 || !store.groups()[g].is_trainable());
-    is_idle_ = is_idle_ && sharing.num_slices == 1 &&
-               (sharing.keeps_gradients || sharing.frees_gradients) && sharing.keeps_parameters &&
-               ranks.whole().size() == 1;
   }
+  is_idle_ = !moves_groups(groups, has_many_ranks());
   std::ranges::stable_sort(order_of_use_, {}, [&uses](size_t g) { return uses[g].first; });
   std::ranges::stable_sort(
       finished, std::greater(), [&uses](size_t g) { return *uses[g].first_back; });
@@ -190,9 +188,10 @@ void ShardedParameters::sum_over_ranks(std::vector<at::Tensor>& tensors, const c
   }
 }
 
-void ShardedParameters::start_gather(size_t g) {
+void ShardedParameters::acquire(size_t g) {
   FlatGroup& group = store_.groups()[g];
   GroupState& state = states_[g];
+  ++state.num_users;
   if (group.sharing().keeps_parameters || group.has_whole()) {
     return;
   }
@@ -202,17 +201,12 @@ void ShardedParameters::start_gather(size_t g) {
       group.seen(), state.gathered_from, "parameters of '" + name(g) + "'");
 }
 
-void ShardedParameters::finish_gather(size_t g) {
+void ShardedParameters::await(size_t g) {
   GroupState& state = states_[g];
   if (state.gather != nullptr) {
     std::exchange(state.gather, nullptr)->wait();
     state.gathered_from.reset();
   }
-}
-
-void ShardedParameters::acquire(size_t g) {
-  ++states_[g].num_users;
-  start_gather(g);
 }
 
 void ShardedParameters::free(size_t g) {
@@ -236,7 +230,7 @@ void ShardedParameters::use_gradients(size_t g) {
 
 void ShardedParameters::resolve() {
   for (size_t g = 0; g < states_.size(); ++g) {
-    finish_gather(g);
+    await(g);
   }
 }
 

@@ -66,7 +66,7 @@ class ShardedParameters {
   // Starts to make a sharded group whole, unless another microbatch has it whole. Needs one `free`.
   void acquire(size_t g);
   // Waits for the gather of the group, and for that of an update.
-  void await(size_t g) { finish_gather(g); }
+  void await(size_t g);
   // Frees the whole parameters, unless another microbatch has acquired them.
   void free(size_t g);
   // Waits for reductions that read the memory of the group's gradients.
@@ -136,8 +136,6 @@ class ShardedParameters {
 
   void lay_out_buckets(std::span<const size_t> order);
   at::Tensor gather_slices(const FlatGroup& group, const at::Tensor& slice, const char* what);
-  void start_gather(size_t g);
-  void finish_gather(size_t g);
   at::Tensor on_wire(const at::Tensor& gradient) const;
   void finish_reduction();
   void start_sum(Group& among, const at::Tensor& target, const std::string& what);
@@ -147,7 +145,7 @@ class ShardedParameters {
   ParameterStore& store_;
   RankGroups& ranks_;
   ShardingOptions options_;
-  bool is_idle_ = true;
+  bool is_idle_ = false;
   bool is_replicated_ = true;
   std::vector<GroupState> states_;  // by group
   std::vector<Bucket> buckets_;

@@ -122,7 +122,9 @@ class Planner {
 
   std::vector<BlockCost> costs() {
     std::vector<BlockCost> result;
-    for_each_forward(facts_, [&](uint32_t b) { result.push_back(cost(b)); });
+    for (const uint32_t b : forward_order(facts_)) {
+      result.push_back(cost(b));
+    }
     return result;
   }
 
