@@ -4,10 +4,12 @@
 #include "host/io/private_file.hpp"
 #include "host/log/log.hpp"
 #include "host/text/formatted.hpp"
+#include "host/trust/private_json.hpp"
 
 #include <nlohmann/json.hpp>
 
 #include <filesystem>
+#include <optional>
 #include <system_error>
 #include <utility>
 
@@ -50,18 +52,12 @@ Notices::Notices(std::string file) : file_(std::move(file)) {
 
 Notices::Entries Notices::read(const std::string& file) {
   constexpr int kMaxDepth = 3;  // an entry in the list in the object; deeper values are not built
-  const FileText in = read_private_file(file, kMaxNoticeBytes);
-  if (in.text.empty()) {
-    if (!in.problem.empty() && !in.is_missing) {
-      log_debug("the list of notices " + file + " is ignored: " + in.problem);
-    }
+  const std::optional<nlohmann::json> content =
+      read_private_json("the list of notices", file, kMaxNoticeBytes, kMaxDepth);
+  if (!content.has_value()) {
     return {};
   }
-  const auto is_shallow = [](int depth, nlohmann::json::parse_event_t, const nlohmann::json&) {
-    return depth <= kMaxDepth;
-  };
-  const nlohmann::json json =
-      nlohmann::json::parse(in.text, is_shallow, /*allow_exceptions=*/false);
+  const nlohmann::json& json = *content;
   Entries entries;
   try {
     if (json.at("format") != kNoticeFormat) {

@@ -8,6 +8,7 @@
 #include "host/log/log.hpp"
 #include "host/text/formatted.hpp"
 #include "host/trust/elf/elf_notes.hpp"
+#include "host/trust/private_json.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -19,6 +20,7 @@
 #include <elf.h>
 #include <filesystem>
 #include <iterator>
+#include <optional>
 #include <span>
 #include <system_error>
 #include <utility>
@@ -107,18 +109,12 @@ VetCache::Entries VetCache::read(const std::string& file) {
   constexpr uint64_t kMaxBytes = uint64_t{16} << 20;
   // A frame in the backtrace of an entry in the list in the object; deeper values are not built.
   constexpr int kMaxDepth = 4;
-  const FileText in = read_private_file(file, kMaxBytes);
-  if (in.text.empty()) {
-    if (!in.problem.empty() && !in.is_missing) {
-      log_debug("the vet cache " + file + " is ignored: " + in.problem);
-    }
+  const std::optional<nlohmann::json> content =
+      read_private_json("the vet cache", file, kMaxBytes, kMaxDepth);
+  if (!content.has_value()) {
     return {};
   }
-  const auto is_shallow = [](int depth, nlohmann::json::parse_event_t, const nlohmann::json&) {
-    return depth <= kMaxDepth;
-  };
-  const nlohmann::json json =
-      nlohmann::json::parse(in.text, is_shallow, /*allow_exceptions=*/false);
+  const nlohmann::json& json = *content;
   Entries entries;
   try {
     if (json.at("format") != kFormat) {
