@@ -9,7 +9,7 @@
 #include "host/train/generate/generate_request.hpp"
 #include "host/train/plan/plan_machine.hpp"
 #include "host/train/resume/resume_request.hpp"
-#include "host/train/run/table_folders.hpp"
+#include "host/train/run_plan/table_folders.hpp"
 #include "host/train/run_state/step_range.hpp"
 #include "host/train/weights/weights_request.hpp"
 

@@ -89,9 +89,7 @@ TableSet::TableSet(std::vector<TableUse> tables,
                    const ExecBase& base,
                    Group* ranks)
     : uses_(std::move(lookups)) {
-  ExecBase on_cpu = base;
-  on_cpu.device = at::kCPU;
-  on_cpu.stream = nullptr;
+  const ExecBase on_cpu = base.on(at::kCPU);
   for (TableUse& use : tables) {
     entries_.push_back(std::make_unique<Entry>(std::move(use), on_cpu));
   }

@@ -7,7 +7,23 @@
 #include "host/log/log.hpp"
 #include "host/plugin/options_service.hpp"
 
+#include <utility>
+
 namespace tenon {
+namespace {
+
+void destroy(const ComponentIdentity& identity, void* self) noexcept {
+  try {
+    identity.watch("destroy", [&] { identity.component().descriptor->destroy(self); });
+    if (const char* const misuse = std::exchange(service_misuse, nullptr)) {
+      identity.fail_misuse("destroy", misuse);
+    }
+  } catch (const Error& error) {  // destroy cannot return an error
+    log_error(error.what());
+  }
+}
+
+}  // namespace
 
 ComponentInstance ComponentInstance::create(const LoadedComponent& component,
                                             const CreateRequest& request) {
@@ -29,18 +45,13 @@ ComponentInstance ComponentInstance::create(const LoadedComponent& component,
   return ComponentInstance(std::move(identity), self);
 }
 
-ComponentInstance::~ComponentInstance() {
-  if (identity_ != nullptr) {
-    try {
-      identity_->watch("destroy", [this] { descriptor().destroy(self_); });
-      if (const char* const misuse = std::exchange(service_misuse, nullptr)) {
-        identity_->fail_misuse("destroy", misuse);
-      }
-    } catch (const Error& error) {  // destroy cannot return an error
-      log_error(error.what());
-    }
-  }
-}
+ComponentInstance::ComponentInstance(std::unique_ptr<const ComponentIdentity> identity, void* self)
+    : identity_(identity.release(),
+                [self](const ComponentIdentity* last) {
+                  destroy(*last, self);
+                  delete last;
+                }),
+      self_(self) {}
 
 tenon_component_ref ComponentInstance::reference() const noexcept {
   return {.struct_size = sizeof(tenon_component_ref),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Owns one instance of a component: created by the plugin's `create`, destroyed by its `destroy`.
+// One instance of a component: created by the plugin's `create`. Copies share it, and the last one
+// destroys it.
 // Its errors name the component, its plugin, version and file. The proxy of each kind offers the
 // functions of the instance.
 // Threads: create and destroy on one thread at a time; check() on any.
@@ -38,17 +39,6 @@ class ComponentInstance {
   // Threads  [main]
   static ComponentInstance create(const LoadedComponent& component, const CreateRequest& request);
 
-  ComponentInstance(ComponentInstance&& other) noexcept
-      : identity_(std::move(other.identity_)), self_(std::exchange(other.self_, nullptr)) {}
-  ComponentInstance& operator=(ComponentInstance&& other) noexcept {
-    std::swap(identity_, other.identity_);
-    std::swap(self_, other.self_);
-    return *this;
-  }
-  ComponentInstance(const ComponentInstance&) = delete;
-  ComponentInstance& operator=(const ComponentInstance&) = delete;
-  ~ComponentInstance();
-
   void* self() const noexcept { return self_; }
   const ComponentIdentity& identity() const noexcept { return *identity_; }
   // Returns a reference through which another plugin can call the instance.
@@ -82,10 +72,9 @@ class ComponentInstance {
   }
 
  private:
-  ComponentInstance(std::unique_ptr<const ComponentIdentity> identity, void* self)
-      : identity_(std::move(identity)), self_(self) {}
+  ComponentInstance(std::unique_ptr<const ComponentIdentity> identity, void* self);
 
-  std::unique_ptr<const ComponentIdentity> identity_;  // null after a move
+  std::shared_ptr<const ComponentIdentity> identity_;  // of all copies; null after a move
   void* self_;                                         // null if the instance has no state
 };
 

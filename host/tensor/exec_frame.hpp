@@ -34,6 +34,14 @@ struct ExecBase {
   const tenon_mesh* mesh = nullptr;
   const tenon_tensor_api* tensors = nullptr;
   const tenon_op_api* ops = nullptr;
+
+  // The same, for calls that compute on another device.
+  ExecBase on(c10::Device other) const {
+    ExecBase exec = *this;
+    exec.device = other;
+    exec.stream = nullptr;
+    return exec;
+  }
 };
 
 // Position of a call in the run.

@@ -29,21 +29,35 @@ std::string set_name(const std::string& prefix) {
 
 }  // namespace
 
+BatchEvaluator::BatchEvaluator(RunServices& run,
+                               const RunState& state,
+                               LoopEvents& events,
+                               StepValues& step,
+                               StopConditions& stop,
+                               ForwardPass& forward_pass)
+    : run_(run),
+      state_(state),
+      events_(events),
+      step_(step),
+      stop_(stop),
+      forward_pass_(forward_pass),
+      votes_(run.ranks.groups.all()) {}
+
 bool BatchEvaluator::evaluate(DataStream& data, const std::string& prefix, EvaluationSums& sums) {
-  parts_.events.fire(TENON_EVENT_BEFORE_WINDOW);
+  events_.fire(TENON_EVENT_BEFORE_WINDOW);
   start_vote(data);
   BatchVote vote = finish_vote(data);
   while (vote == BatchVote::kMore) {
     evaluate_batch({data, prefix, sums.microbatch, data.loader().position().cursor}, sums);
     vote = finish_vote(data);
   }
-  parts_.events.place().microbatch = 0;
-  has_failed_ = has_failed_ || any_rank(parts_.ranks.all(), failure_.has_value());
+  events_.place().microbatch = 0;
+  has_failed_ = has_failed_ || any_rank(run_.ranks.groups.all(), failure_.has_value());
   const bool is_complete = vote != BatchVote::kCut && !has_failed_;
   if (is_complete && !data.has_reached_limit()) {
-    parts_.events.fire(TENON_EVENT_OUT_OF_DATA);
+    events_.fire(TENON_EVENT_OUT_OF_DATA);
   }
-  parts_.events.fire(TENON_EVENT_AFTER_WINDOW);
+  events_.fire(TENON_EVENT_AFTER_WINDOW);
   return is_complete;
 }
 
@@ -62,30 +76,30 @@ void BatchEvaluator::evaluate_batch(const Place& at, EvaluationSums& sums) {
       microbatch.batch = std::move(*next);
     }
   });
-  microbatch.is_by_source = parts_.by_source && is_mix(data.source());
+  microbatch.is_by_source = run_.recipe().train.loss_by_source && is_mix(data.source());
   start_vote(data);
-  parts_.events.place().microbatch = sums.microbatch;
-  const CallPlace place{parts_.state.step, static_cast<uint32_t>(sums.microbatch), false};
-  parts_.step.batch = &microbatch.batch;
-  parts_.events.fire(TENON_EVENT_AFTER_DATA);
-  const auto forward = [&] { parts_.forward_pass.run_model(microbatch.batch, place); };
+  events_.place().microbatch = sums.microbatch;
+  const CallPlace place{state_.step, static_cast<uint32_t>(sums.microbatch), false};
+  step_.batch = &microbatch.batch;
+  events_.fire(TENON_EVENT_AFTER_DATA);
+  const auto forward = [&] { forward_pass_.run_model(microbatch.batch, place); };
   bool has_outputs = true;
-  if (parts_.ranks.role().is_alone()) {
+  if (run_.ranks.groups.role().is_alone()) {
     has_outputs = hold(at, forward);
   } else {  // the ranks compute together: the others do not get past it
     forward();
   }
   if (has_outputs) {
     hold(at, [&] {
-      parts_.forward_pass.run_losses(microbatch, place, [&] {
-        parts_.metric_set.evaluate(parts_.values, microbatch.batch, place);
+      forward_pass_.run_losses(microbatch, place, [&] {
+        run_.model.metrics.evaluate(run_.model.microbatch, microbatch.batch, place);
         sums.add(microbatch.sums, microbatch.counts);
         sums.add_sources(microbatch.by_source, data.source().parts());
       });
     });
   }
-  parts_.model.clear(parts_.values);
-  parts_.step.batch = nullptr;
+  run_.model.runner.clear(run_.model.microbatch);
+  step_.batch = nullptr;
   ++sums.microbatch;
 }
 
@@ -122,7 +136,7 @@ bool BatchEvaluator::try_first_batch(const EvalSet& set, std::set<std::string>& 
   {
     DataStream trial(data.source(), options);
     trial.begin_epoch(0);
-    is_tried = next_window_together(trial, parts_.ranks.all()) == NextWindow::kOpen;
+    is_tried = next_window_together(trial, run_.ranks.groups.all()) == NextWindow::kOpen;
     if (is_tried) {
       const Place at{trial, set.prefix, 0};
       try {
@@ -138,24 +152,24 @@ bool BatchEvaluator::try_first_batch(const EvalSet& set, std::set<std::string>& 
   if (has_position) {
     data.load(position, "");
   }
-  for (const auto& [name, value] : scratch.close(parts_.state.step).values) {
+  for (const auto& [name, value] : scratch.close(state_.step).values) {
     names.insert(name);
   }
   return is_tried;
 }
 
 void BatchEvaluator::run_quietly(Microbatch& microbatch) {
-  const CallPlace place{parts_.state.step, 0, false};
-  parts_.metric_set.begin_evaluation();
-  parts_.forward_pass.run_quietly(microbatch, place, [&] {
-    parts_.metric_set.evaluate(parts_.values, microbatch.batch, place);
+  const CallPlace place{state_.step, 0, false};
+  run_.model.metrics.begin_evaluation();
+  forward_pass_.run_quietly(microbatch, place, [&] {
+    run_.model.metrics.evaluate(run_.model.microbatch, microbatch.batch, place);
   });
-  parts_.metric_set.drop_evaluation();
-  parts_.model.clear(parts_.values);
+  run_.model.metrics.drop_evaluation();
+  run_.model.runner.clear(run_.model.microbatch);
 }
 
 Error BatchEvaluator::in_context(const Error& error, const Place& place) {
-  parts_.model.clear(parts_.values);
+  run_.model.runner.clear(run_.model.microbatch);
   std::string where = set_name(place.prefix) + " (" + place.data.source().name() + ")";
   if (!place.data.window_label().empty()) {
     where += ", window " + place.data.window_label();
@@ -175,7 +189,7 @@ std::optional<int64_t> BatchEvaluator::failing_sample(const Place& place) {
   DataSource& source = place.data.source();
   const bool is_numbered = source.info().style == DatasetStyle::kMap &&
                            !source.info().has_own_order && source.packed() == nullptr;
-  if (!is_numbered || !parts_.ranks.role().is_alone() || !place.data.epoch().has_value()) {
+  if (!is_numbered || !run_.ranks.groups.role().is_alone() || !place.data.epoch().has_value()) {
     return std::nullopt;
   }
   LoaderOptions options = place.data.options();
@@ -192,8 +206,8 @@ std::optional<int64_t> BatchEvaluator::failing_sample(const Place& place) {
       run_quietly(microbatch);
     }
   } catch (const std::exception&) {
-    parts_.metric_set.drop_evaluation();
-    parts_.model.clear(parts_.values);
+    run_.model.metrics.drop_evaluation();
+    run_.model.runner.clear(run_.model.microbatch);
     return sample;
   }
   return std::nullopt;
@@ -203,7 +217,7 @@ std::optional<int64_t> BatchEvaluator::failing_sample(const Place& place) {
 // any rank has a batch, so the evaluated data does not depend on the number of ranks. A single rank
 // needs no vote.
 void BatchEvaluator::start_vote(DataStream& data) {
-  if (parts_.ranks.role().is_alone()) {
+  if (run_.ranks.groups.role().is_alone()) {
     return;
   }
   const std::optional<int64_t> num_left = data.loader().num_batches_left();
@@ -211,20 +225,20 @@ void BatchEvaluator::start_vote(DataStream& data) {
   if (has_more && !failure_.has_value()) {  // a loader that has failed fails at each further read
     votes_.vote(Vote::kMoreData);
   }
-  parts_.stop.vote(votes_);
+  stop_.vote(votes_);
   votes_.start();
 }
 
 BatchEvaluator::BatchVote BatchEvaluator::finish_vote(DataStream& data) {
-  if (parts_.ranks.role().is_alone()) {
-    if (failure_.has_value() || parts_.stop.cuts_evaluation()) {
+  if (run_.ranks.groups.role().is_alone()) {
+    if (failure_.has_value() || stop_.cuts_evaluation()) {
       return BatchVote::kCut;
     }
     return data.loader().has_next() ? BatchVote::kMore : BatchVote::kEnd;
   }
   const Decision& decision = votes_.resolve();
   if (decision.has(Vote::kInterrupted)) {
-    parts_.stop.cut_evaluation();
+    stop_.cut_evaluation();
     return BatchVote::kCut;
   }
   return decision.has(Vote::kMoreData) ? BatchVote::kMore : BatchVote::kEnd;

@@ -29,19 +29,12 @@ namespace tenon {
 class BatchEvaluator {
  public:
   // All are borrowed.
-  struct Parts {
-    const RunState& state;
-    RankGroups& ranks;
-    ProgramRunner& model;
-    MicrobatchState& values;
-    MetricSet& metric_set;
-    ForwardPass& forward_pass;
-    LoopEvents& events;
-    StepValues& step;
-    StopConditions& stop;
-    bool by_source = false;  // also losses of each source of a mix
-  };
-  explicit BatchEvaluator(Parts parts) : parts_(parts), votes_(parts_.ranks.all()) {}
+  BatchEvaluator(RunServices& run,
+                 const RunState& state,
+                 LoopEvents& events,
+                 StepValues& step,
+                 StopConditions& stop,
+                 ForwardPass& forward_pass);
 
   // Evaluates the rest of the open window, whose metrics have this prefix. Returns false if a
   // signal or an error has cut the evaluation short.
@@ -76,7 +69,12 @@ class BatchEvaluator {
   void start_vote(DataStream& data);
   BatchVote finish_vote(DataStream& data);
 
-  Parts parts_;
+  RunServices& run_;
+  const RunState& state_;
+  LoopEvents& events_;
+  StepValues& step_;
+  StopConditions& stop_;
+  ForwardPass& forward_pass_;
   Agreement votes_;               // on the batches of an evaluation
   std::optional<Error> failure_;  // of this rank
   bool has_failed_ = false;

@@ -12,6 +12,7 @@
 #include "host/metrics/metric_book.hpp"
 #include "host/metrics/progress.hpp"
 #include "host/train/evaluation_values.hpp"
+#include "host/train/evaluator.hpp"
 #include "host/train/loop_events.hpp"
 #include "host/train/loop_requests.hpp"
 #include "host/train/resume/checkpointing.hpp"
@@ -33,35 +34,18 @@ namespace tenon {
 
 class CheckpointDriver {
  public:
-  // Evaluation results that checkpoints store in their metadata.
-  struct Evaluated {
-    std::optional<uint64_t> step;           // of the last evaluation
-    std::map<std::string, double> metrics;  // last value of each metric
-  };
   // All are borrowed.
-  struct Parts {
-    Checkpointing* checkpoints = nullptr;  // null if the recipe saves nothing
-    const RunState& state;
-    WholeState& whole;
-    // Parts for which memory is reserved before the first save.
-    std::vector<WholeState::Part> prepared;
-    MetricBook& metrics;
-    Progress& progress;
-    RankGroups& ranks;
-    const SignalWatch* signals = nullptr;
-    LoopEvents& events;
-    LoopRequests& requests;
-    StopConditions& stop;
-    EvaluationValues& values;
-    std::function<Evaluated()> evaluated;
-    // Returns why the run folder is no longer that of this run; "" if it is. May be empty.
-    std::function<std::string()> folder_problem = {};
-  };
-  explicit CheckpointDriver(Parts parts) : parts_(std::move(parts)) {}
+  CheckpointDriver(RunServices& run,
+                   const RunState& state,
+                   WholeState& whole,
+                   LoopEvents& events,
+                   LoopRequests& requests,
+                   StopConditions& stop,
+                   const Evaluator& evaluator);
 
-  bool is_on() const { return parts_.checkpoints != nullptr; }
+  bool is_on() const { return run_.data.checkpoints != nullptr; }
   // Requires is_on().
-  Checkpointing& checkpoints() { return *parts_.checkpoints; }
+  Checkpointing& checkpoints() { return *run_.data.checkpoints; }
 
   // ---- saves ----
 
@@ -108,7 +92,13 @@ class CheckpointDriver {
   std::optional<std::chrono::duration<double>> grace_left();
   [[noreturn]] void stop_for_failure();
 
-  Parts parts_;
+  RunServices& run_;
+  const RunState& state_;
+  WholeState& whole_;
+  LoopEvents& events_;
+  LoopRequests& requests_;
+  StopConditions& stop_;
+  const Evaluator& evaluator_;
   bool is_prepared_ = false;
   bool is_end_saved_ = false;  // the last checkpoint of this process says that the run is over
   std::optional<std::chrono::steady_clock::time_point> grace_until_;

@@ -33,22 +33,26 @@ void consider_windows(BestState* best, const std::optional<MetricRecord>& record
 
 }  // namespace
 
-Evaluator::Evaluator(Parts parts)
-    : parts_(std::move(parts)),
-      batches_({.state = parts_.state,
-                .ranks = parts_.ranks,
-                .model = parts_.model,
-                .values = parts_.microbatch,
-                .metric_set = parts_.metric_set,
-                .forward_pass = parts_.forward_pass,
-                .events = parts_.events,
-                .step = parts_.step,
-                .stop = parts_.stop,
-                .by_source = parts_.by_source}),
-      series_(parts_.losses) {}
+Evaluator::Evaluator(RunServices& run,
+                     const RunState& state,
+                     LoopEvents& events,
+                     HookView& view,
+                     LoopRequests& requests,
+                     StopConditions& stop,
+                     StepLog& log,
+                     ForwardPass& forward_pass)
+    : run_(run),
+      state_(state),
+      events_(events),
+      step_(view.step()),
+      requests_(requests),
+      stop_(stop),
+      log_(log),
+      batches_(run, state, events, view.step(), stop, forward_pass),
+      series_(run.model.losses) {}
 
 bool Evaluator::is_paired(const EvalSet& set) const {
-  return has_paired_windows(set, parts_.recipe, parts_.train_data);
+  return has_paired_windows(set, run_.recipe().eval, run_.data.train);
 }
 
 std::optional<uint64_t> Evaluator::evaluated_step() const {
@@ -65,23 +69,24 @@ void Evaluator::forget_evaluated() {
 }
 
 bool Evaluator::is_due(RunBoundary boundary) const {
-  const RunState& state = parts_.state;
+  const RunState& state = state_;
   switch (boundary) {
     case RunBoundary::kStart:
-      return parts_.recipe.at_start && state.step == 0;
+      return run_.recipe().eval.at_start && state.step == 0;
     case RunBoundary::kStep:
-      return parts_.recipe.every.is_due(ScheduleUnit::kStep, state.step) && !parts_.sets.empty();
+      return run_.recipe().eval.every.is_due(ScheduleUnit::kStep, state.step) &&
+             !run_.data.eval_sets.empty();
     case RunBoundary::kWindow:
-      return parts_.recipe.every.is_due(ScheduleUnit::kWindow, state.windows);
+      return run_.recipe().eval.every.is_due(ScheduleUnit::kWindow, state.windows);
     case RunBoundary::kEpoch:
-      return parts_.recipe.every.is_due(ScheduleUnit::kEpoch, state.epochs);
+      return run_.recipe().eval.every.is_due(ScheduleUnit::kEpoch, state.epochs);
   }
   return false;
 }
 
 bool Evaluator::try_sets(std::set<std::string>& names) {
   bool are_tried = true;
-  for (const auto* const sets : {&parts_.sets, &parts_.test_sets}) {
+  for (const auto* const sets : {&run_.data.eval_sets, &run_.data.test_sets}) {
     for (const EvalSet& set : *sets) {
       are_tried = batches_.try_first_batch(set, names) && are_tried;
     }
@@ -92,23 +97,23 @@ bool Evaluator::try_sets(std::set<std::string>& names) {
 // ---- evaluations ----
 
 void Evaluator::evaluate() {
-  const uint64_t step = parts_.state.step;
-  if (parts_.sets.empty() || (is_evaluated_ && evaluated_step_ == step)) {
+  const uint64_t step = state_.step;
+  if (run_.data.eval_sets.empty() || (is_evaluated_ && evaluated_step_ == step)) {
     return;
   }
   missed_.all = true;  // until it is complete
-  if (parts_.stop.cuts_evaluation()) {
+  if (stop_.cuts_evaluation()) {
     return;
   }
-  parts_.values.during(parts_.state.step, [this] { evaluate_all_sets(); });
+  run_.model.values.during(state_.step, [this] { evaluate_all_sets(); });
   end_failed();
 }
 
 void Evaluator::evaluate_all_sets() {
-  const uint64_t step = parts_.state.step;
+  const uint64_t step = state_.step;
   const uint64_t records_before = num_records();
-  const auto record =
-      run("eval/", "", [this](std::string& line) { return evaluate_sets(parts_.sets, line); });
+  const auto record = run(
+      "eval/", "", [this](std::string& line) { return evaluate_sets(run_.data.eval_sets, line); });
   num_cut_records_ = record.has_value() ? 0 : num_records() - records_before;
   if (!record.has_value()) {
     return;
@@ -117,36 +122,39 @@ void Evaluator::evaluate_all_sets() {
   is_evaluated_ = true;
   evaluated_step_ = step;
   window_step_.reset();
-  if (parts_.best != nullptr && !is_best_restored_ && parts_.best->metric().starts_with("eval/")) {
-    parts_.best->consider(*record, step);
+  if (run_.model.best != nullptr && !is_best_restored_ &&
+      run_.model.best->metric().starts_with("eval/")) {
+    run_.model.best->consider(*record, step);
   }
 }
 
 void Evaluator::evaluate_test_sets() {
-  if (parts_.test_sets.empty() || parts_.stop.cuts_evaluation()) {
+  if (run_.data.test_sets.empty() || stop_.cuts_evaluation()) {
     return;
   }
-  parts_.values.during(parts_.state.step, [this] {
-    run("test/", "", [this](std::string& line) { return evaluate_sets(parts_.test_sets, line); });
+  run_.model.values.during(state_.step, [this] {
+    run("test/", "", [this](std::string& line) {
+      return evaluate_sets(run_.data.test_sets, line);
+    });
   });
   end_failed();
 }
 
 void Evaluator::evaluate_next_window() {
-  DataStream& data = parts_.train_data;
+  DataStream& data = run_.data.train;
   missed_.next_window = true;
-  if (parts_.stop.cuts_evaluation()) {
+  if (stop_.cuts_evaluation()) {
     return;
   }
-  data.use_options(for_evaluation(data.options(), parts_.recipe.batches));
+  data.use_options(for_evaluation(data.options(), run_.recipe().eval.batches));
   std::optional<MetricRecord> record;
-  parts_.values.during(parts_.state.step, [&] {
+  run_.model.values.during(state_.step, [&] {
     record = run("next/", data.window_label(), [&](std::string& line) {
       return evaluate_open_window(data, "next/", line);
     });
   });
   if (!is_best_restored_) {
-    consider_windows(parts_.best, record, parts_.state.step);
+    consider_windows(run_.model.best.get(), record, state_.step);
   }
   data.resume_options();
   missed_.next_window = !record.has_value();
@@ -156,15 +164,15 @@ void Evaluator::evaluate_next_window() {
 // If the evaluation of a set is interrupted, the set keeps its window open for the resumed run.
 void Evaluator::evaluate_paired_windows(const std::string& label) {
   missed_.paired_windows = true;
-  if (parts_.stop.cuts_evaluation()) {
+  if (stop_.cuts_evaluation()) {
     return;
   }
   std::vector<DataStream*> complete;
   DataStream* cut = nullptr;
   std::optional<MetricRecord> record;
-  parts_.values.during(parts_.state.step, [&] {
+  run_.model.values.during(state_.step, [&] {
     record = run("eval/", label, [&](std::string& line) {
-      for (const EvalSet& set : parts_.sets) {
+      for (const EvalSet& set : run_.data.eval_sets) {
         if (!is_paired(set) || !set.data->has_window()) {
           continue;
         }
@@ -178,9 +186,9 @@ void Evaluator::evaluate_paired_windows(const std::string& label) {
     });
   });
   if (record.has_value()) {
-    window_step_ = parts_.state.step;
+    window_step_ = state_.step;
     if (!is_best_restored_) {
-      consider_windows(parts_.best, record, parts_.state.step);
+      consider_windows(run_.model.best.get(), record, state_.step);
     }
   }
   for (DataStream* const data : complete) {
@@ -206,12 +214,12 @@ void Evaluator::end_failed() {
 bool Evaluator::evaluate_before_window(bool is_resumed, const std::string& label) {
   const bool next_is_due = !is_resumed || missed_.next_window;
   const bool paired_are_due = !is_resumed || missed_.paired_windows;
-  if (parts_.recipe.next_window && !parts_.stop.is_over() && next_is_due) {
+  if (run_.recipe().eval.next_window && !stop_.is_over() && next_is_due) {
     evaluate_next_window();
   }
-  if (parts_.recipe.with_window == WithWindow::kBefore && paired_are_due) {
+  if (run_.recipe().eval.with_window == WithWindow::kBefore && paired_are_due) {
     missed_.paired_windows = true;  // if the run is over, the resumed run evaluates them
-    if (!parts_.stop.is_over()) {
+    if (!stop_.is_over()) {
       evaluate_paired_windows(label);
     }
   }
@@ -219,10 +227,10 @@ bool Evaluator::evaluate_before_window(bool is_resumed, const std::string& label
 }
 
 void Evaluator::evaluate_missed(const std::string& last_window) {
-  if (missed_.paired_windows && parts_.recipe.with_window == WithWindow::kAfter) {
-    tenon_event& event = parts_.events.place();
+  if (missed_.paired_windows && run_.recipe().eval.with_window == WithWindow::kAfter) {
+    tenon_event& event = events_.place();
     const tenon_event saved = event;
-    event.window = static_cast<uint64_t>(parts_.train_data.opened_number());
+    event.window = static_cast<uint64_t>(run_.data.train.opened_number());
     event.window_label = last_window.c_str();
     evaluate_paired_windows(last_window);
     event = saved;
@@ -245,7 +253,7 @@ std::optional<MetricRecord> Evaluator::run(const std::string& family,
                                            const std::string& window,
                                            const EvaluateAll& evaluate_all) {
   const auto began = std::chrono::steady_clock::now();
-  tenon_event& event = parts_.events.place();
+  tenon_event& event = events_.place();
   const tenon_event saved = event;
   event.is_train = 0;
   event.microbatch = 0;
@@ -254,8 +262,8 @@ std::optional<MetricRecord> Evaluator::run(const std::string& family,
     event.window_label = "";
   }
   event.message = family == "eval/" ? "" : family.c_str();
-  parts_.events.fire(TENON_EVENT_BEFORE_EVALUATE);
-  std::string line = formatted("step {}", parts_.state.step);
+  events_.fire(TENON_EVENT_BEFORE_EVALUATE);
+  std::string line = formatted("step {}", state_.step);
   if (!window.empty()) {
     line += "  window " + window;
   }
@@ -264,11 +272,11 @@ std::optional<MetricRecord> Evaluator::run(const std::string& family,
   MetricRecord record = write_record(family, window, line);
   if (is_complete) {
     event.message = family == "eval/" ? "" : family.c_str();
-    parts_.events.fire(TENON_EVENT_AFTER_EVALUATE);  // hooks expect all metrics
+    events_.fire(TENON_EVENT_AFTER_EVALUATE);  // hooks expect all metrics
   }
   event = saved;
-  parts_.requests.sync();
-  parts_.log.add_pause(std::chrono::steady_clock::now() - began);
+  requests_.sync();
+  log_.add_pause(std::chrono::steady_clock::now() - began);
   return is_complete ? std::optional(std::move(record)) : std::nullopt;
 }
 
@@ -276,15 +284,15 @@ std::optional<MetricRecord> Evaluator::run(const std::string& family,
 MetricRecord Evaluator::write_record(const std::string& family,
                                      const std::string& window,
                                      const std::string& line) {
-  parts_.metrics.share(parts_.ranks.tokens(), family);
-  MetricRecord record = parts_.metrics.close(parts_.state.step, family);
+  run_.report.metrics.share(run_.ranks.groups.tokens(), family);
+  MetricRecord record = run_.report.metrics.close(state_.step, family);
   record.window = window;
   for (const auto& [name, value] : record.values) {
     last_metrics_[name] = value;
   }
   if (!record.values.empty()) {
-    parts_.sinks.write(record);
-    parts_.progress.say(line);
+    run_.report.sinks.write(record);
+    run_.report.progress.say(line);
   }
   return record;
 }
@@ -302,16 +310,16 @@ bool Evaluator::evaluate_set(const EvalSet& set, std::string& line) {
     data.snapshot(position, "");
   }
   data.begin_epoch(0);
-  parts_.events.fire(TENON_EVENT_BEFORE_EPOCH);
-  EvaluationSums sums(parts_.losses.size());
-  parts_.metric_set.begin_evaluation();
+  events_.fire(TENON_EVENT_BEFORE_EPOCH);
+  EvaluationSums sums(run_.model.losses.size());
+  run_.model.metrics.begin_evaluation();
   const bool is_complete = evaluate_windows(data, set.prefix, sums);
   data.close_window();
   report_over_long(set);
   if (has_position) {
     data.load(position, "");
   }
-  parts_.events.fire(TENON_EVENT_AFTER_EPOCH);
+  events_.fire(TENON_EVENT_AFTER_EPOCH);
   if (is_complete && !record(set.prefix, sums, "", line)) {
     throw Error("data.empty", data.source().name() + " gave nothing to evaluate on");
   }
@@ -321,7 +329,7 @@ bool Evaluator::evaluate_set(const EvalSet& set, std::string& line) {
 void Evaluator::report_over_long(const EvalSet& set) const {
   const PackedSource* const packed = set.data->source().packed();
   const PackCounts counts = set.data->pack_counts_of_epoch();
-  if (packed != nullptr && counts.lost > 0 && parts_.ranks.role().is_first()) {
+  if (packed != nullptr && counts.lost > 0 && run_.ranks.groups.role().is_first()) {
     log_warning(set.prefix.substr(0, set.prefix.rfind('/')) + ": " +
                 tenon::describe(counts, packed->options()));
   }
@@ -330,10 +338,10 @@ void Evaluator::report_over_long(const EvalSet& set) const {
 bool Evaluator::evaluate_windows(DataStream& data,
                                  const std::string& prefix,
                                  EvaluationSums& sums) {
-  tenon_event& event = parts_.events.place();
+  tenon_event& event = events_.place();
   bool is_complete = true;
   for (uint64_t window = 0;
-       is_complete && next_window_together(data, parts_.ranks.all()) == NextWindow::kOpen;
+       is_complete && next_window_together(data, run_.ranks.groups.all()) == NextWindow::kOpen;
        ++window) {
     const MetricPrefix metrics(prefix);
     event.window = window;
@@ -349,9 +357,9 @@ bool Evaluator::evaluate_windows(DataStream& data,
 bool Evaluator::evaluate_open_window(DataStream& data,
                                      const std::string& prefix,
                                      std::string& line) {
-  EvaluationSums sums(parts_.losses.size());
-  parts_.metric_set.begin_evaluation();
-  parts_.events.place().window_label = data.window_label().c_str();
+  EvaluationSums sums(run_.model.losses.size());
+  run_.model.metrics.begin_evaluation();
+  events_.place().window_label = data.window_label().c_str();
   {
     const MetricPrefix metrics(prefix);
     if (!batches_.evaluate(data, prefix, sums)) {
@@ -369,22 +377,22 @@ bool Evaluator::record(const std::string& prefix,
                        const EvaluationSums& sums,
                        const std::string& series,
                        std::string& line) {
-  const auto losses = series_.close(sums, parts_.ranks.tokens(), series);
+  const auto losses = series_.close(sums, run_.ranks.groups.tokens(), series);
   if (!losses.has_value()) {
-    parts_.metric_set.drop_evaluation();
+    run_.model.metrics.drop_evaluation();
     return false;
   }
   for (const auto& [name, value] : *losses) {
-    parts_.metrics.set(prefix + name, value);
+    run_.report.metrics.set(prefix + name, value);
     if (name == "loss" || name == "loss/run") {  // the totals
       append_metric(line, prefix + name, value);
     }
   }
-  series_.add_sources(sums, prefix, parts_.metrics);
-  const CallPlace place{parts_.state.step, 0, false};
+  series_.add_sources(sums, prefix, run_.report.metrics);
+  const CallPlace place{state_.step, 0, false};
   for (const auto& [name, value] :
-       parts_.metric_set.end_evaluation(parts_.ranks.tokens(), place, series)) {
-    parts_.metrics.set(prefix + name, value);
+       run_.model.metrics.end_evaluation(run_.ranks.groups.tokens(), place, series)) {
+    run_.report.metrics.set(prefix + name, value);
     append_metric(line, prefix + name, value);
   }
   return true;
@@ -393,31 +401,33 @@ bool Evaluator::record(const std::string& prefix,
 // ---- the best evaluation ----
 
 std::optional<BestEvaluation> Evaluator::best() const {
-  if (parts_.best == nullptr || !parts_.best->kept().has_value()) {
+  if (run_.model.best == nullptr || !run_.model.best->kept().has_value()) {
     return std::nullopt;
   }
-  const BestState::Kept& kept = *parts_.best->kept();
-  return BestEvaluation{
-      .step = kept.step, .metric = parts_.best->metric(), .value = kept.value, .bytes = kept.bytes};
+  const BestState::Kept& kept = *run_.model.best->kept();
+  return BestEvaluation{.step = kept.step,
+                        .metric = run_.model.best->metric(),
+                        .value = kept.value,
+                        .bytes = kept.bytes};
 }
 
 bool Evaluator::restore_best() {
-  if (parts_.best == nullptr || is_best_restored_) {
+  if (run_.model.best == nullptr || is_best_restored_) {
     return false;
   }
-  const auto& kept = parts_.best->kept();
+  const auto& kept = run_.model.best->kept();
   if (!kept.has_value()) {
-    if (parts_.ranks.role().is_first()) {
-      log_warning("no evaluation has given a " + parts_.best->metric() +
+    if (run_.ranks.groups.role().is_first()) {
+      log_warning("no evaluation has given a " + run_.model.best->metric() +
                   ": the run ends with its last parameters");
     }
     return false;
   }
   is_best_restored_ = true;
-  const bool is_restored = kept->step != parts_.state.step;
+  const bool is_restored = kept->step != state_.step;
   if (is_restored) {
-    parts_.best->restore();
-    parts_.values.set_final();
+    run_.model.best->restore();
+    run_.model.values.set_final();
     is_evaluated_ = false;
     evaluated_step_ = 0;
     window_step_.reset();
@@ -427,10 +437,10 @@ bool Evaluator::restore_best() {
                 sizeof(text),
                 "best: step %llu, %.60s %.6g; the parameters are those of that step (%.1f MB kept)",
                 static_cast<unsigned long long>(kept->step),
-                parts_.best->metric().c_str(),
+                run_.model.best->metric().c_str(),
                 kept->value,
                 static_cast<double>(kept->bytes) / 1e6);
-  parts_.progress.say(text);
+  run_.report.progress.say(text);
   return is_restored;
 }
 

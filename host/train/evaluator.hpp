@@ -40,31 +40,14 @@ namespace tenon {
 class Evaluator final : public WithStateFields<Evaluator> {
  public:
   // All are borrowed.
-  struct Parts {
-    const EvalRecipe& recipe;
-    const RunState& state;
-    std::vector<EvalSet> sets;
-    std::vector<EvalSet> test_sets;
-    DataStream& train_data;
-    RankGroups& ranks;
-    ProgramRunner& model;
-    MicrobatchState& microbatch;
-    LossSet& losses;
-    MetricSet& metric_set;
-    ForwardPass& forward_pass;
-    MetricBook& metrics;
-    SinkList& sinks;
-    Progress& progress;
-    BestState* best = nullptr;  // null if the best parameters are not kept
-    LoopEvents& events;
-    StepValues& step;
-    LoopRequests& requests;
-    StopConditions& stop;
-    StepLog& log;
-    EvaluationValues& values;
-    bool by_source = false;  // also losses of each source of a mix
-  };
-  explicit Evaluator(Parts parts);
+  Evaluator(RunServices& run,
+            const RunState& state,
+            LoopEvents& events,
+            HookView& view,
+            LoopRequests& requests,
+            StopConditions& stop,
+            StepLog& log,
+            ForwardPass& forward_pass);
 
   // Tries the first batch of each evaluation and test set, before the first step. Adds the metrics
   // that plugins add to `names`. Returns false if a set has nothing to try yet.
@@ -137,7 +120,7 @@ class Evaluator final : public WithStateFields<Evaluator> {
  private:
   using EvaluateAll = std::function<bool(std::string& line)>;
 
-  uint64_t num_records() const { return parts_.sinks.num_of_step(parts_.state.step); }
+  uint64_t num_records() const { return run_.report.sinks.num_of_step(state_.step); }
   void evaluate_all_sets();
   std::optional<MetricRecord> run(const std::string& family,
                                   const std::string& window,
@@ -163,7 +146,13 @@ class Evaluator final : public WithStateFields<Evaluator> {
     bool paired_windows = false;  // on the windows paired with it
   };
 
-  Parts parts_;
+  RunServices& run_;
+  const RunState& state_;
+  LoopEvents& events_;
+  StepValues& step_;
+  LoopRequests& requests_;
+  StopConditions& stop_;
+  StepLog& log_;
   BatchEvaluator batches_;
   std::function<void(bool is_best)> on_failure_;  // may be empty
   Missed missed_;

@@ -29,7 +29,8 @@ void ForwardPass::run_quietly(Microbatch& microbatch,
 
 void ForwardPass::compute_model(const Batch& batch, const CallPlace& place) {
   using Losses = ProgramRunner::Losses;
-  model_.forward(values_, batch, place, is_chunked(place) ? Losses::kInChunks : Losses::kWhole);
+  run_.model.runner.forward(
+      run_.model.microbatch, batch, place, is_chunked(place) ? Losses::kInChunks : Losses::kWhole);
 }
 
 void ForwardPass::compute_losses(Microbatch& microbatch,
@@ -39,8 +40,8 @@ void ForwardPass::compute_losses(Microbatch& microbatch,
   if (has_samples && microbatch.counts.empty()) {
     count(microbatch, place);
   }
-  MicrobatchLosses losses(losses_, microbatch, place);
-  model_.run_losses(values_, losses);
+  MicrobatchLosses losses(run_.model.losses, microbatch, place);
+  run_.model.runner.run_losses(run_.model.microbatch, losses);
   if (has_samples) {
     on_losses();
   }
@@ -48,13 +49,14 @@ void ForwardPass::compute_losses(Microbatch& microbatch,
 
 void ForwardPass::count(Microbatch& microbatch, const CallPlace& place) {
   if (is_chunked(place)) {  // the outputs never exist as a whole
-    microbatch.counts = losses_.count(microbatch.batch, place);
+    microbatch.counts = run_.model.losses.count(microbatch.batch, place);
     return;
   }
-  microbatch.counts = losses_.count(values_, microbatch.batch, place);
-  if (place.is_train && !values_.aux_losses().empty()) {
+  microbatch.counts = run_.model.losses.count(run_.model.microbatch, microbatch.batch, place);
+  if (place.is_train && !run_.model.microbatch.aux_losses().empty()) {
     throw Error("loss.late_count",
-                "the model adds the auxiliary loss '" + values_.aux_losses().front().name +
+                "the model adds the auxiliary loss '" +
+                    run_.model.microbatch.aux_losses().front().name +
                     "', but the main loss is counted after the forward: the two cannot be weighed "
                     "against each other");
   }

@@ -18,20 +18,8 @@ namespace tenon {
 
 class ForwardPass {
  public:
-  // With `has_chunks`, the runner has a loss_chunk. `values` are those of the microbatch that runs.
-  // All are borrowed.
-  ForwardPass(ProgramRunner& model,
-              MicrobatchState& values,
-              LossSet& losses,
-              const MetricSet& metrics,
-              LoopEvents& events,
-              bool has_chunks)
-      : model_(model),
-        values_(values),
-        losses_(losses),
-        metrics_(metrics),
-        events_(events),
-        has_chunks_(has_chunks) {}
+  // Both are borrowed.
+  ForwardPass(RunServices& run, LoopEvents& events) : run_(run), events_(events) {}
 
   // Runs the model, between the events before_forward and after_forward.
   void run_model(const Batch& batch, const CallPlace& place);
@@ -52,7 +40,8 @@ class ForwardPass {
   // Returns true if the losses are computed in chunks. Their gradients then reach the model along
   // with the sums. Metrics read whole outputs, so an evaluation with metrics uses no chunks.
   bool is_chunked(const CallPlace& place) const {
-    return has_chunks_ && (place.is_train || metrics_.is_empty());
+    return run_.recipe().train.loss_chunk.has_value() &&
+           (place.is_train || run_.model.metrics.is_empty());
   }
 
  private:
@@ -62,12 +51,8 @@ class ForwardPass {
                       const CallPlace& place,
                       const std::function<void()>& on_losses);
 
-  ProgramRunner& model_;
-  MicrobatchState& values_;
-  LossSet& losses_;
-  const MetricSet& metrics_;
+  RunServices& run_;
   LoopEvents& events_;
-  const bool has_chunks_;
 };
 
 }  // namespace tenon

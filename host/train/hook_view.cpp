@@ -13,29 +13,29 @@
 namespace tenon {
 
 void HookView::request(uint32_t requests, const std::string& reason) {
-  parts_.requests.request(requests, reason);
+  requests_.request(requests, reason);
 }
 
 void HookView::roll_back(uint64_t first_bad_step, const std::string& reason) {
-  parts_.requests.request_roll_back(first_bad_step, reason);
+  requests_.request_roll_back(first_bad_step, reason);
 }
 
 std::optional<double> HookView::metric(std::string_view name) const {
-  return parts_.metrics.last(name);
+  return run_.report.metrics.last(name);
 }
 
 const at::Tensor* HookView::scalar(std::string_view name) {
   if (name == "loss") {
-    loss_ = step_.microbatches != nullptr ? mean_loss(*step_.microbatches, parts_.losses)
+    loss_ = step_.microbatches != nullptr ? mean_loss(*step_.microbatches, run_.model.losses)
                                           : at::Tensor();
     return &loss_;
   }
   if (name == "grad_norm") {
-    grad_norm_ = parts_.finite_check.norm();
+    grad_norm_ = gradients_.norm();
     return &grad_norm_;
   }
   if (name == "applied") {
-    applied_ = parts_.finite_check.applied(step_.is_applied);
+    applied_ = finite_check_.applied(step_.is_applied);
     return &applied_;
   }
   return nullptr;
@@ -43,7 +43,7 @@ const at::Tensor* HookView::scalar(std::string_view name) {
 
 void HookView::add_metric(const std::string& name, double value) {
   check_plugin_metric(name);
-  parts_.metrics.set(name, value);
+  run_.report.metrics.set(name, value);
 }
 
 at::Tensor* HookView::field(std::string_view name) {
@@ -55,12 +55,12 @@ void HookView::set_lr_factor(double factor) {
 }
 
 size_t HookView::num_parameters() const {
-  return parts_.parameters.graph().num_trained_parameters();
+  return run_.model.parameters.graph().num_trained_parameters();
 }
 
 ParameterView HookView::parameter(size_t i) {
-  const auto& place = parts_.parameters.place(static_cast<uint32_t>(i));
-  const FlatGroup& group = parts_.parameters.groups()[place.group];
+  const auto& place = run_.model.parameters.place(static_cast<uint32_t>(i));
+  const FlatGroup& group = run_.model.parameters.groups()[place.group];
   const FlatEntry& entry = group.entries()[place.entry];
   const bool is_whole = !whole_.values.empty();
   const auto whole_view = [&entry](const at::Tensor& whole) {
@@ -69,13 +69,13 @@ ParameterView HookView::parameter(size_t i) {
   parameter_values_ = {is_whole ? whole_view(whole_.values[place.group])
                                 : group.data_view(place.entry)};
   const bool has_grad = is_whole ? whole_.grads[place.group].defined()
-                                 : step_.are_gradients_final || parts_.sharded.is_idle();
+                                 : step_.are_gradients_final || run_.model.sharded.is_idle();
   if (place.trainable && entry.has_grad && has_grad && !group.sharing().frees_gradients) {
     parameter_values_.push_back(is_whole ? whole_view(whole_.grads[place.group])
                                          : group.grad_view(place.entry));
   }
   ParameterView view;
-  view.name = &parts_.parameters.graph().parameters[i].name;
+  view.name = &run_.model.parameters.graph().parameters[i].name;
   view.value = parameter_values_.data();
   view.grad = parameter_values_.size() > 1 ? &parameter_values_[1] : nullptr;
   view.offset = is_whole ? 0 : group.part(place.entry).piece.first();
@@ -84,15 +84,15 @@ ParameterView HookView::parameter(size_t i) {
 }
 
 const std::string& HookView::run_dir() const {
-  return parts_.run_dir;
+  return run_.report.run_dir;
 }
 
 size_t HookView::num_lr_groups() const {
-  return parts_.optimizer.partitions().size();
+  return run_.model.optimizer.partitions().size();
 }
 
 LrGroupView HookView::lr_group(size_t i) {
-  const OptimizedPartition& partition = parts_.optimizer.partitions()[i];
+  const OptimizedPartition& partition = run_.model.optimizer.partitions()[i];
   return {.name = &partition.name,
           .match = &partition.match,
           .base_rate = partition.lr,
@@ -105,8 +105,8 @@ const at::Tensor* HookView::output(std::string_view name) {
     case TENON_EVENT_BEFORE_LOSS:
     case TENON_EVENT_AFTER_LOSS:
     case TENON_EVENT_BEFORE_BACKWARD: {
-      const std::optional<uint32_t> value = parts_.parameters.graph().find_output(name);
-      return value.has_value() ? &parts_.values.value(*value) : nullptr;
+      const std::optional<uint32_t> value = run_.model.parameters.graph().find_output(name);
+      return value.has_value() ? &run_.model.microbatch.value(*value) : nullptr;
     }
     default:
       return nullptr;
@@ -162,15 +162,15 @@ void HookView::scale_loss(double factor) {
 }
 
 void HookView::all_reduce(std::span<double> values, bool is_sum) {
-  parts_.ranks.tokens().all_reduce(
+  run_.ranks.groups.tokens().all_reduce(
       values, is_sum ? Reduce::kSum : Reduce::kMax, "numbers of a hook");
 }
 
 void HookView::check_text(const TextRequest& request) {
-  if (parts_.texts == nullptr) {
+  if (run_.report.texts == nullptr) {
     RunView::check_text(request);
   }
-  parts_.texts->check(request);
+  run_.report.texts->check(request);
 }
 
 WrittenText HookView::generate_text(const TextRequest& request) {
@@ -194,20 +194,20 @@ WrittenText HookView::generate_text(const TextRequest& request) {
                             "after_epoch or end",
                             event_name(event)));
   }
-  if (parts_.texts == nullptr) {
+  if (run_.report.texts == nullptr) {
     return RunView::generate_text(request);
   }
   const auto began = std::chrono::steady_clock::now();
-  WrittenText written = parts_.texts->generate(request, parts_.state.step);
+  WrittenText written = run_.report.texts->generate(request, state_.step);
   // An evaluation is a pause already, with all of its events.
-  if (add_pause_ != nullptr && event == TENON_EVENT_AFTER_STEP) {
-    add_pause_(std::chrono::steady_clock::now() - began);
+  if (event == TENON_EVENT_AFTER_STEP) {
+    log_.add_pause(std::chrono::steady_clock::now() - began);
   }
   return written;
 }
 
 std::optional<double> HookView::lr_group_option(size_t i, const std::string& pointer) const {
-  return number_option(parts_.optimizer.partitions()[i].options, pointer);
+  return number_option(run_.model.optimizer.partitions()[i].options, pointer);
 }
 
 }  // namespace tenon

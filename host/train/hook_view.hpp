@@ -15,6 +15,7 @@
 #include "host/train/learning_rate.hpp"
 #include "host/train/loop_requests.hpp"
 #include "host/train/microbatch.hpp"
+#include "host/train/step_log.hpp"
 #include "host/train/text_source.hpp"
 
 #include <ATen/core/Tensor.h>
@@ -50,23 +51,20 @@ struct WholeGroups {
 
 class HookView final : public RunView {
  public:
-  // All are borrowed.
-  struct Parts {
-    const RunState& state;
-    const std::string& run_dir;
-    const LossSet& losses;
-    const MicrobatchState& values;
-    const ParameterStore& parameters;
-    const ShardedParameters& sharded;
-    const OptimizerDriver& optimizer;
-    const FiniteCheck& finite_check;
-    MetricBook& metrics;
-    LoopRequests& requests;
-    RankGroups& ranks;
-    TextSource* texts;  // null if the run generates no texts
-  };
-  HookView(Parts parts, const LrSchedulerProxy* scheduler, uint64_t total_steps)
-      : parts_(parts), rate_(scheduler, total_steps) {}
+  // All are borrowed. The time that hooks generate texts between steps is a pause of `log`.
+  HookView(RunServices& run,
+           const RunState& state,
+           const GradientStatistics& gradients,
+           const FiniteCheck& finite_check,
+           LoopRequests& requests,
+           StepLog& log)
+      : run_(run),
+        state_(state),
+        gradients_(gradients),
+        finite_check_(finite_check),
+        requests_(requests),
+        log_(log),
+        rate_(run.plan.observers.schedule(), run.plan.loop.total_steps) {}
 
   // ---- for the loop ----
 
@@ -74,14 +72,10 @@ class HookView final : public RunView {
   void show_whole(WholeGroups groups) { whole_ = std::move(groups); }
   const WholeGroups& whole() const { return whole_; }
   LearningRate& learning_rate() { return rate_; }
-  // Receives the time that hooks generated texts between steps.
-  void on_pause(std::function<void(std::chrono::steady_clock::duration)> add) {
-    add_pause_ = std::move(add);
-  }
   // Call it when the run has failed: other ranks may join no collective from now on.
   void note_failure() { has_failed_ = true; }
   // Returns the learning rate factor of the step under way.
-  double lr_factor() const { return rate_.factor(parts_.state.step); }
+  double lr_factor() const { return rate_.factor(state_.step); }
 
   // ---- for hooks ----
 
@@ -107,7 +101,12 @@ class HookView final : public RunView {
   WrittenText generate_text(const TextRequest& request) override;
 
  private:
-  Parts parts_;
+  RunServices& run_;
+  const RunState& state_;
+  const GradientStatistics& gradients_;
+  const FiniteCheck& finite_check_;
+  LoopRequests& requests_;
+  StepLog& log_;
   LearningRate rate_;
   StepValues step_;
   WholeGroups whole_;

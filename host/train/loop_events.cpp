@@ -6,18 +6,10 @@
 
 namespace tenon {
 
-LoopEvents::LoopEvents(std::vector<HookProxy> hooks,
-                       uint32_t rank,
-                       HookView& view,
-                       ParameterStore& parameters,
-                       ShardedParameters& sharded,
-                       PublishedState& published,
-                       const ExecBase& exec)
-    : view_(view),
-      parameters_(parameters),
-      sharded_(sharded),
-      published_(published),
-      hooks_(std::move(hooks), rank, view, exec) {
+LoopEvents::LoopEvents(RunServices& run, HookView& view)
+    : run_(run),
+      view_(view),
+      hooks_(run.plan.observers.hooks, run.role().rank(), view, run.plan.context.exec) {
   for (uint32_t event = 0; event < TENON_NUM_EVENTS; ++event) {
     if (any_writes(hooks_.hooks(), event, TENON_TOUCH_PARAMETERS)) {
       parameter_writes_ |= TENON_EVENT_BIT(event);
@@ -25,7 +17,7 @@ LoopEvents::LoopEvents(std::vector<HookProxy> hooks,
     const auto asks_for_whole = [event](const HookProxy& hook) {
       return hook.info().full_parameters && (hook.info().events & TENON_EVENT_BIT(event)) != 0;
     };
-    if (!sharded_.is_idle() && std::ranges::any_of(hooks_.hooks(), asks_for_whole)) {
+    if (!run_.model.sharded.is_idle() && std::ranges::any_of(hooks_.hooks(), asks_for_whole)) {
       whole_parameters_ |= TENON_EVENT_BIT(event);
     }
   }
@@ -40,7 +32,7 @@ LoopEvents::LoopEvents(std::vector<HookProxy> hooks,
 }
 
 void LoopEvents::fire_in_reverse(uint32_t event, const std::string& message) {
-  published_.set_event(event);
+  run_.report.published.set_event(event);
   hooks_.fire_in_reverse(event, message);
 }
 
@@ -48,15 +40,15 @@ void LoopEvents::fire_with_parameters(uint32_t event) {
   const bool is_whole = (whole_parameters_ & TENON_EVENT_BIT(event)) != 0;
   const bool is_written = (parameter_writes_ & TENON_EVENT_BIT(event)) != 0;
   const bool are_grads_written = rewrites_gradients_ && event == TENON_EVENT_BEFORE_OPTIMIZER_STEP;
-  auto& groups = parameters_.groups();
-  sharded_.resolve();
+  auto& groups = run_.model.parameters.groups();
+  run_.model.sharded.resolve();
   if (is_whole) {
     WholeGroups whole;
     for (FlatGroup& group : groups) {
-      whole.values.push_back(sharded_.gather_stored(group));
+      whole.values.push_back(run_.model.sharded.gather_stored(group));
       const bool has_grad = group.any_has_grad() && !group.sharing().frees_gradients;
       whole.grads.push_back(view_.step().are_gradients_final && has_grad
-                                ? sharded_.gather_gradient(group)
+                                ? run_.model.sharded.gather_gradient(group)
                                 : at::Tensor());
     }
     view_.show_whole(std::move(whole));
@@ -74,7 +66,7 @@ void LoopEvents::fire_with_parameters(uint32_t event) {
   }
   view_.show_whole({});
   if (is_written) {
-    sharded_.publish();
+    run_.model.sharded.publish();
   }
 }
 

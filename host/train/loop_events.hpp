@@ -20,19 +20,13 @@ namespace tenon {
 
 class LoopEvents {
  public:
-  // `hooks` are in the order of the recipe. References are borrowed.
-  LoopEvents(std::vector<HookProxy> hooks,
-             uint32_t rank,
-             HookView& view,
-             ParameterStore& parameters,
-             ShardedParameters& sharded,
-             PublishedState& published,
-             const ExecBase& exec);
+  // Both are borrowed. Copies the hooks of the plan.
+  LoopEvents(RunServices& run, HookView& view);
 
   // Calls the hooks that subscribe to the event.
   // Errors  as HookList::fire
   void fire(uint32_t event) {
-    published_.set_event(event);
+    run_.report.published.set_event(event);
     if (((parameter_writes_ | whole_parameters_) & TENON_EVENT_BIT(event)) != 0) {
       fire_with_parameters(event);
     } else {
@@ -57,10 +51,8 @@ class LoopEvents {
  private:
   void fire_with_parameters(uint32_t event);
 
+  RunServices& run_;
   HookView& view_;
-  ParameterStore& parameters_;
-  ShardedParameters& sharded_;
-  PublishedState& published_;
   HookList hooks_;
   uint64_t parameter_writes_ = 0;  // TENON_EVENT_BIT of events at which a hook writes parameters
   uint64_t whole_parameters_ = 0;  // and at which a hook asks for whole parameters

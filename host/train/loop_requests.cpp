@@ -10,6 +10,21 @@
 #include <cstdlib>
 
 namespace tenon {
+namespace {
+
+LoopRequests::Possible possible_in(const RunServices& run) {
+  const Checkpointing* const checkpoints = run.data.checkpoints.get();
+  return {
+      .skip_update = !run.recipe().train.update_in_backward,
+      .evaluate = !run.data.eval_sets.empty(),
+      .checkpoint = checkpoints != nullptr,
+      .roll_back = checkpoints != nullptr && checkpoints->recipe().on_spike == OnSpike::kRollBack};
+}
+
+}  // namespace
+
+LoopRequests::LoopRequests(RunServices& run, const RunState& state, StopConditions& stop)
+    : LoopRequests(run.ranks.groups.all(), state, stop, possible_in(run)) {}
 
 void LoopRequests::request(uint32_t requests, const std::string& reason) {
   constexpr uint32_t kKnown = TENON_REQUEST_SKIP_UPDATE | TENON_REQUEST_EVALUATE |

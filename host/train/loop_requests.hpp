@@ -9,6 +9,7 @@
 
 #include "host/distributed/collectives/agreement.hpp"
 #include "host/distributed/collectives/group.hpp"
+#include "host/train/run_services.hpp"
 #include "host/train/run_state/run_state.hpp"
 #include "host/train/state_fields.hpp"
 #include "host/train/stop_conditions.hpp"
@@ -37,6 +38,7 @@ class LoopRequests final : public WithStateFields<LoopRequests> {
     bool roll_back = false;
   };
   // All are borrowed.
+  LoopRequests(RunServices& run, const RunState& state, StopConditions& stop);
   LoopRequests(Group& ranks, const RunState& state, StopConditions& stop, Possible possible)
       : ranks_(ranks), state_(state), stop_(stop), possible_(possible), votes_(ranks) {}
 

@@ -2,6 +2,7 @@
 #include "host/train/memory_report.hpp"
 
 #include "host/text/byte_size.hpp"
+#include "host/train/run_services.hpp"
 
 #include <algorithm>
 #include <fstream>
@@ -46,6 +47,26 @@ int64_t resident_bytes() {
   int64_t pages = 0;
   file >> pages >> pages;  // the second number
   return file ? pages * sysconf(_SC_PAGESIZE) : 0;
+}
+
+std::string memory_report(const RunServices& run, int64_t batch_bytes) {
+  HeldMemory held;
+  Gpu* const gpu = run.plan.context.gpu;
+  for (const FlatGroup& group : run.model.parameters.groups()) {
+    held.parameters += static_cast<int64_t>(group.data().nbytes());
+    if (!group.sharing().frees_gradients) {
+      held.gradients += static_cast<int64_t>(group.grad().nbytes());
+    }
+    if (group.has_copy()) {
+      const auto bytes = static_cast<int64_t>(group.unsharded_view(0).element_size());
+      held.parameters += group.data().numel() * bytes;
+    }
+  }
+  held.optimizer = run.model.optimizer.state_bytes();
+  held.tables = run.model.tables != nullptr ? run.model.tables->num_bytes() : 0;
+  held.batches = batch_bytes;
+  return gpu != nullptr ? gpu_memory_report(held, gpu->memory(), gpu->refused())
+                        : cpu_memory_report(held, resident_bytes());
 }
 
 }  // namespace tenon

@@ -35,4 +35,10 @@ std::string cpu_memory_report(const HeldMemory& held, int64_t resident);
 // Returns the resident memory of this process, in bytes; 0 if it cannot be read.
 int64_t resident_bytes();
 
+struct RunServices;
+
+// Describes the memory that a run holds, with batches of this size. Called after an error, when the
+// tensors of the step may already be freed.
+std::string memory_report(const RunServices& run, int64_t batch_bytes);
+
 }  // namespace tenon

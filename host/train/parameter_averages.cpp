@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/train/parameter_averages.hpp"
 
-#include "host/error/error.hpp"
 #include "host/tensor/handle.hpp"
 
 #include <ATen/core/grad_mode.h>
@@ -17,33 +16,6 @@ std::string value_name(const std::string& parameter) {
 }
 
 }  // namespace
-
-std::optional<ParameterAverageProxy> find_average(
-    const std::vector<HookProxy>& hooks, const std::vector<OptimizedPartition>& partitions) {
-  std::optional<ParameterAverageProxy> found;
-  std::string first;
-  for (const OptimizedPartition& partition : partitions) {
-    if (partition.optimizer.has_evaluation_values()) {
-      first = partition.optimizer.instance().identity().describe();
-    }
-  }
-  for (const HookProxy& hook : hooks) {
-    const auto average = ParameterAverageProxy::of(hook.instance());
-    if (!average.has_value()) {
-      continue;
-    }
-    if (!first.empty()) {
-      throw Error("hook.two_averages",
-                  average->identity().describe() +
-                      ": averages parameters for evaluation, and so "
-                      "does " +
-                      first + "; remove one of them");
-    }
-    first = average->identity().describe();
-    found = average;
-  }
-  return found;
-}
 
 ParameterAverages::ParameterAverages(const ParameterAverageProxy& average,
                                      std::vector<FlatGroup>& groups,

@@ -6,8 +6,6 @@
 // Threads: the train thread.
 #pragma once
 
-#include "host/optim/optimizer_driver.hpp"
-#include "host/plugin/hook_proxy.hpp"
 #include "host/plugin/parameter_average_proxy.hpp"
 #include "host/tensor/exec_frame.hpp"
 #include "host/tensor/flat_group.hpp"
@@ -22,12 +20,6 @@
 #include <vector>
 
 namespace tenon {
-
-// Returns the averages of the hook that has them, if any.
-//
-// Errors  hook.two_averages if a second hook, or an optimizer, evaluates at other values too
-std::optional<ParameterAverageProxy> find_average(
-    const std::vector<HookProxy>& hooks, const std::vector<OptimizedPartition>& partitions);
 
 class ParameterAverages final : public Stateful {
  public:

@@ -32,22 +32,12 @@ namespace tenon {
 class ParameterUpdate {
  public:
   // All are borrowed.
-  struct Parts {
-    const TrainRecipe& train;
-    int64_t check_replicas_every = 0;  // steps; 0: never
-    RunState& state;
-    ParameterStore& parameters;
-    ShardedParameters& sharded;
-    OptimizerDriver& optimizer;
-    ParameterAverages* averages = nullptr;  // null if no hook has averages
-    TableSet* tables = nullptr;
-    const LossScale* loss_scale = nullptr;
-    RankGroups& ranks;
-    FiniteCheck& finite_check;
-    LoopEvents& events;
-    HookView& view;
-  };
-  explicit ParameterUpdate(Parts parts);
+  ParameterUpdate(RunServices& run,
+                  RunState& state,
+                  GradientStatistics& gradients,
+                  FiniteCheck& finite_check,
+                  LoopEvents& events,
+                  HookView& view);
   ParameterUpdate(const ParameterUpdate&) = delete;
   ParameterUpdate& operator=(const ParameterUpdate&) = delete;
 
@@ -63,7 +53,6 @@ class ParameterUpdate {
            const std::function<void()>& on_final);
 
  private:
-  bool is_alone() const { return parts_.ranks.role().is_alone(); }
   void update_group(size_t group);
   void finish_gradients(const at::Tensor& scale);
   void finish_table_gradients(const at::Tensor& scale);
@@ -73,7 +62,12 @@ class ParameterUpdate {
   void apply(double factor);
   void check_replicas();
 
-  Parts parts_;
+  RunServices& run_;
+  RunState& state_;
+  GradientStatistics& gradients_;
+  FiniteCheck& finite_check_;
+  LoopEvents& events_;
+  HookView& view_;
   bool has_state_buffers_;
   std::optional<FreedGradients> freed_;  // with train.update_in_backward
 };

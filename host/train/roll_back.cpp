@@ -33,22 +33,21 @@ void RollBack::note(std::optional<LossSpike> spike) {
 }
 
 void RollBack::pin_good() {
-  if (parts_.checkpoints.is_on()) {
-    parts_.checkpoints.checkpoints().keeper().pin_before(
-        parts_.finite_check.guard().streak_begin());
+  if (checkpoints_.is_on()) {
+    checkpoints_.checkpoints().keeper().pin_before(finite_check_.guard().streak_begin());
   }
 }
 
 void RollBack::pin_used() {
   for (const RollBackRecord& record : records_) {
-    if (parts_.checkpoints.is_on()) {
-      parts_.checkpoints.checkpoints().keeper().pin(record.checkpoint);
+    if (checkpoints_.is_on()) {
+      checkpoints_.checkpoints().keeper().pin(record.checkpoint);
     }
   }
 }
 
 std::pair<LossSpike, Error> RollBack::cause() const {
-  const UpdateGuard& guard = parts_.finite_check.guard();
+  const UpdateGuard& guard = finite_check_.guard();
   LossSpike spike = spike_.value_or(LossSpike{std::numeric_limits<uint64_t>::max(), ""});
   if (!guard.failure().has_value()) {
     return {spike, Error("train.spike", spike.why)};
@@ -62,11 +61,11 @@ std::pair<LossSpike, Error> RollBack::cause() const {
 
 // Returns the checkpoints on rank 0, newest first; nothing on other ranks.
 std::vector<std::string> RollBack::good_checkpoints(uint64_t first_bad_step) {
-  if (!parts_.ranks.role().is_first()) {
+  if (!run_.ranks.groups.role().is_first()) {
     return {};
   }
   try {
-    return parts_.checkpoints.checkpoints().keeper().taken_before(first_bad_step);
+    return checkpoints_.checkpoints().keeper().taken_before(first_bad_step);
   } catch (const Error& failure) {
     log_warning(failure.what());
     return {};
@@ -75,32 +74,31 @@ std::vector<std::string> RollBack::good_checkpoints(uint64_t first_bad_step) {
 
 RollBack::Result RollBack::run() {
   const auto [spike, error] = cause();
-  if (!parts_.checkpoints.is_on() ||
-      parts_.checkpoints.checkpoints().recipe().on_spike != OnSpike::kRollBack) {
+  if (!checkpoints_.is_on() || checkpoints_.checkpoints().recipe().on_spike != OnSpike::kRollBack) {
     throw Error(error);
   }
   const auto refuse = [&error = error](const std::string& why) {
     throw Error(error.id(), error.message() + "; the run cannot go back: " + why);
   };
-  Checkpointing& checkpoints = parts_.checkpoints.checkpoints();
+  Checkpointing& checkpoints = checkpoints_.checkpoints();
   const auto most = static_cast<size_t>(checkpoints.recipe().max_roll_backs);
   if (records_.size() >= most) {
     refuse(formatted("it has done so {}, and /checkpoint/max_roll_backs allows no more",
                      counted(most, "time")));
   }
-  parts_.checkpoints.finish();
+  checkpoints_.finish();
   ResumeCandidates saved(
-      checkpoints.storage(), parts_.ranks.all(), good_checkpoints(spike.first_bad_step));
+      checkpoints.storage(), run_.ranks.groups.all(), good_checkpoints(spike.first_bad_step));
   if (saved.is_empty()) {
     refuse(formatted("there is no checkpoint before step {}", spike.first_bad_step));
   }
-  const RunState before = parts_.state;
-  parts_.sharded.resolve();
+  const RunState before = state_;
+  run_.model.sharded.resolve();
   Result result{.why = spike.why};
   try {
-    load_first_valid(saved, parts_.ranks.all(), [&](const StateTree& tree) {
+    load_first_valid(saved, run_.ranks.groups.all(), [&](const StateTree& tree) {
       result.is_same_window = is_in_window_of(tree, before);
-      parts_.whole.roll_back(tree);
+      whole_.roll_back(tree);
     });
   } catch (const Error& failure) {
     if (failure.id() != "checkpoint.none_sound" &&
@@ -110,20 +108,20 @@ RollBack::Result RollBack::run() {
     refuse(failure.message());
   }
   records_.push_back({.step = before.step,
-                      .to = parts_.state.step,
+                      .to = state_.step,
                       .checkpoint = saved.reader().checkpoint(),
                       .why = spike.why});
   checkpoints.keeper().pin(saved.reader().checkpoint());
   pin_good();
-  checkpoints.forget_saved(parts_.state);
-  if (parts_.ranks.role().is_first()) {
+  checkpoints.forget_saved(state_);
+  if (run_.ranks.groups.role().is_first()) {
     log_warning(
         formatted("step {}: {}; rolling back to {}, after step {}, and skipping the data since ({} "
                   "of {} times)",
                   before.step,
                   spike.why,
                   saved.reader().address(),
-                  parts_.state.step,
+                  state_.step,
                   records_.size(),
                   most));
   }

@@ -27,21 +27,20 @@ namespace tenon {
 class RollBack final : public WithStateFields<RollBack> {
  public:
   // All are borrowed.
-  struct Parts {
-    const RunState& state;
-    RankGroups& ranks;
-    ShardedParameters& sharded;
-    const FiniteCheck& finite_check;
-    CheckpointDriver& checkpoints;
-    WholeState& whole;
-  };
-  explicit RollBack(Parts parts) : parts_(parts) {}
+  RollBack(RunServices& run,
+           const RunState& state,
+           const FiniteCheck& finite_check,
+           CheckpointDriver& checkpoints,
+           WholeState& whole)
+      : run_(run),
+        state_(state),
+        finite_check_(finite_check),
+        checkpoints_(checkpoints),
+        whole_(whole) {}
 
   // Records a loss spike that hooks reported, if any: the run rolls back at the end of this step.
   void note(std::optional<LossSpike> spike);
-  bool is_due() const {
-    return spike_.has_value() || parts_.finite_check.guard().failure().has_value();
-  }
+  bool is_due() const { return spike_.has_value() || finite_check_.guard().failure().has_value(); }
 
   // While updates stay non-finite, keeps the last checkpoint taken before them.
   void pin_good();
@@ -78,7 +77,11 @@ class RollBack final : public WithStateFields<RollBack> {
   std::pair<LossSpike, Error> cause() const;
   std::vector<std::string> good_checkpoints(uint64_t first_bad_step);
 
-  Parts parts_;
+  RunServices& run_;
+  const RunState& state_;
+  const FiniteCheck& finite_check_;
+  CheckpointDriver& checkpoints_;
+  WholeState& whole_;
   std::optional<LossSpike> spike_;  // agreed on by all ranks
   std::vector<RollBackRecord> records_;
 };

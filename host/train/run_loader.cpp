@@ -53,9 +53,9 @@ void load_first_valid(ResumeCandidates& saved, Group& ranks, const TakeState& ta
 
 // Loads pretrained parts first if the checkpoint excludes entries.
 void RunLoader::load_saved(const TakeState& take, const TakeState& take_position) {
-  ResumeCandidates& saved = *parts_.saved;
+  ResumeCandidates& saved = *run_.data.saved;
   bool is_pretrained_due = true;
-  load_first_valid(saved, parts_.ranks.all(), [&](const StateTree& tree) {
+  load_first_valid(saved, run_.ranks.groups.all(), [&](const StateTree& tree) {
     if (is_pretrained_due && !saved.reader().index().metadata.excluded.is_empty()) {
       is_pretrained_due = false;
       load_pretrained(take_position);
@@ -67,33 +67,33 @@ void RunLoader::load_saved(const TakeState& take, const TakeState& take_position
 }
 
 void RunLoader::resume(const TakeState& take, const TakeState& take_position) {
-  if (parts_.start_from != nullptr) {
-    take(*parts_.start_from);
+  if (run_.plan.request.start_from != nullptr) {
+    take(*run_.plan.request.start_from);
     return;
   }
   load_saved(take, take_position);
-  parts_.progress.say(formatted("resumed from {}, after step {}", resumed_from_, resumed_at_));
-  if (parts_.pretrained != nullptr && loaded_from_.empty()) {
-    parts_.progress.say("resuming: /load is skipped");
+  run_.report.progress.say(formatted("resumed from {}, after step {}", resumed_from_, resumed_at_));
+  if (run_.data.pretrained != nullptr && loaded_from_.empty()) {
+    run_.report.progress.say("resuming: /load is skipped");
   }
 }
 
 RunState RunLoader::load_model(WhichParameters which) {
   RunState state;
-  if (parts_.start_from != nullptr) {
-    state = take_model({.state = *parts_.start_from, .text = "a state in memory"});
+  if (run_.plan.request.start_from != nullptr) {
+    state = take_model({.state = *run_.plan.request.start_from, .text = "a state in memory"});
     loaded_text_ = "a state in memory";
   } else {
     const auto take = [&](const StateTree& tree) {
-      const SavedModel model = saved_model(parts_.saved->reader(), tree, which);
+      const SavedModel model = saved_model(run_.data.saved->reader(), tree, which);
       state = take_model(model);
       state.step = model.step;
       loaded_text_ = model.text;
     };
     load_saved(take, [](const StateTree&) {});
   }
-  parts_.sharded.publish();
-  parts_.progress.say("evaluating " + loaded_text_);
+  run_.model.sharded.publish();
+  run_.report.progress.say("evaluating " + loaded_text_);
   return state;
 }
 
@@ -101,22 +101,22 @@ RunState RunLoader::load_model(WhichParameters which) {
 // optimizer state, and has values of evaluation.
 RunState RunLoader::take_model(const SavedModel& model) const {
   const StateTree& tree = model.state;
-  parts_.parameters.load(tree, run_state::kParameters);
-  if (parts_.tables != nullptr) {
-    parts_.tables->load(tree, run_state::kTables);
+  run_.model.parameters.load(tree, run_state::kParameters);
+  if (run_.model.tables != nullptr) {
+    run_.model.tables->load(tree, run_state::kTables);
   }
   const bool are_final = model.best.has_value() || !tree.has_subtree(run_state::kOptimizer);
-  parts_.values.set_final(are_final);
-  if (!are_final && parts_.optimizer.has_evaluation_values()) {
-    parts_.optimizer.load(tree, run_state::kOptimizer);
+  run_.model.values.set_final(are_final);
+  if (!are_final && run_.model.optimizer.has_evaluation_values()) {
+    run_.model.optimizer.load(tree, run_state::kOptimizer);
   }
-  if (!are_final && parts_.averages != nullptr) {
-    parts_.averages->load(tree, run_state::kAverages);
+  if (!are_final && run_.model.averages.has_value()) {
+    run_.model.averages->load(tree, run_state::kAverages);
   }
-  if (parts_.components != nullptr) {
+  if (run_.data.components != nullptr) {
     constexpr const char* kLosses[] = {"/loss", "/losses"};
     const bool are_same_losses = has_same(kLosses);
-    parts_.components->load(tree, run_state::kComponents, [&](const std::string& role) {
+    run_.data.components->load(tree, run_state::kComponents, [&](const std::string& role) {
       const bool is_read = role.starts_with("model") || role.starts_with("nested/model") ||
                            (are_same_losses && role.starts_with("losses/"));
       const bool is_saved = tree.has_subtree(state_path(run_state::kComponents, role));
@@ -138,11 +138,11 @@ RunState RunLoader::take_model(const SavedModel& model) const {
 }
 
 bool RunLoader::has_same(std::span<const char* const> keys) const {
-  if (parts_.saved == nullptr) {
+  if (run_.data.saved == nullptr) {
     return true;
   }
-  auto changes = recipe_changes({.frozen = parts_.saved->reader().recipe()},
-                                {.frozen = frozen_recipe(parts_.recipe)});
+  auto changes = recipe_changes({.frozen = run_.data.saved->reader().recipe()},
+                                {.frozen = frozen_recipe(run_.recipe())});
   // Recipes of earlier releases lack keys that are null if they are not given.
   std::erase_if(changes, [](const RecipeChange& change) {
     return change.before.empty() && change.now == "null";
@@ -151,14 +151,14 @@ bool RunLoader::has_same(std::span<const char* const> keys) const {
 }
 
 std::string RunLoader::resumed_boundary() const {
-  return parts_.saved != nullptr ? parts_.saved->reader().index().metadata.at : "";
+  return run_.data.saved != nullptr ? run_.data.saved->reader().index().metadata.at : "";
 }
 
 bool RunLoader::load_pretrained(const TakeState& take_position) {
-  if (parts_.pretrained == nullptr) {
+  if (run_.data.pretrained == nullptr) {
     return false;
   }
-  std::vector<Load> loads = parts_.pretrained->load_all(targets());
+  std::vector<Load> loads = run_.data.pretrained->load_all(targets());
   for (const Load& load : loads) {
     if (load.position.has_value()) {
       take_position(*load.position);
@@ -172,10 +172,10 @@ bool RunLoader::load_pretrained(const TakeState& take_position) {
 // Whether a reload is due depends only on the counts of the run. Reloads happen before the next
 // step, window or epoch begins, so a run that is stopped and resumed there makes the same loads.
 bool RunLoader::reload(ReloadPoint point, uint64_t count) {
-  if (parts_.pretrained == nullptr) {
+  if (run_.data.pretrained == nullptr) {
     return false;
   }
-  const std::vector<Load> loads = parts_.pretrained->reload(point, count, targets());
+  const std::vector<Load> loads = run_.data.pretrained->reload(point, count, targets());
   if (loads.empty()) {
     return false;
   }
@@ -185,23 +185,24 @@ bool RunLoader::reload(ReloadPoint point, uint64_t count) {
 }
 
 LoadTargets RunLoader::targets() const {
-  return {.parameters = parts_.parameters,
-          .optimizer = parts_.optimizer,
-          .tables = parts_.tables,
-          .step = parts_.state.step,
+  return {.parameters = run_.model.parameters,
+          .optimizer = run_.model.optimizer,
+          .tables = run_.model.tables.get(),
+          .step = state_.step,
           .start = [this](const std::vector<uint32_t>& which, const UnstoredValue& unstored) {
-            ExecBase on_cpu = parts_.exec;
-            on_cpu.device = at::kCPU;
-            on_cpu.stream = nullptr;
-            start_parametrizations(which, parts_.parameters, parts_.sharded, on_cpu, unstored);
+            start_parametrizations(which,
+                                   run_.model.parameters,
+                                   run_.model.sharded,
+                                   run_.plan.context.exec.on(at::kCPU),
+                                   unstored);
           }};
 }
 
 // Publishes the loaded values to blocks, and reports the loads.
 void RunLoader::report(const std::vector<Load>& loads) {
-  parts_.sharded.publish();
+  run_.model.sharded.publish();
   for (const Load& load : loads) {
-    parts_.progress.say("loaded " + load.text + "; from " + load.address);
+    run_.report.progress.say("loaded " + load.text + "; from " + load.address);
   }
 }
 

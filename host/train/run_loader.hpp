@@ -18,6 +18,7 @@
 #include "host/train/pretrained/pretrained.hpp"
 #include "host/train/pretrained/saved_model.hpp"
 #include "host/train/resume/resume_candidates.hpp"
+#include "host/train/run_services.hpp"
 #include "host/train/run_state/outcome.hpp"
 #include "host/train/run_state/run_state.hpp"
 
@@ -53,28 +54,12 @@ void load_first_valid(ResumeCandidates& saved, Group& ranks, const TakeState& ta
 
 class RunLoader {
  public:
-  // All are borrowed.
-  struct Parts {
-    const StateTree* start_from = nullptr;  // a state in memory, or null
-    ResumeCandidates* saved = nullptr;      // checkpoints of this run, or null
-    Pretrained* pretrained = nullptr;       // pretrained parts, or null
-    const RunState& state;
-    ParameterStore& parameters;
-    ShardedParameters& sharded;
-    OptimizerDriver& optimizer;
-    EvaluationValues& values;
-    ParameterAverages* averages = nullptr;
-    TableSet* tables = nullptr;
-    // State that a model or a loss keeps beside parameters; null if no component has a state.
-    ComponentStates* components = nullptr;
-    const Recipe& recipe;
-    Progress& progress;
-    RankGroups& ranks;
-    ExecBase exec = {};
-  };
-  explicit RunLoader(Parts parts) : parts_(parts) {}
+  // Both are borrowed.
+  RunLoader(RunServices& run, const RunState& state) : run_(run), state_(state) {}
 
-  bool resumes() const { return parts_.start_from != nullptr || parts_.saved != nullptr; }
+  bool resumes() const {
+    return run_.plan.request.start_from != nullptr || run_.data.saved != nullptr;
+  }
   // Resumes from a state, which `take` loads. Requires resumes(). If the checkpoint excludes
   // entries, pretrained parts are loaded first, as at the start of a run; `take_position` then
   // loads the position in the data of another run.
@@ -106,7 +91,8 @@ class RunLoader {
   LoadTargets targets() const;
   void report(const std::vector<Load>& loads);
 
-  Parts parts_;
+  RunServices& run_;
+  const RunState& state_;
   std::string loaded_text_;
   std::string resumed_from_;
   uint64_t resumed_at_ = 0;

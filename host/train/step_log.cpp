@@ -34,8 +34,12 @@ at::Tensor unless_bad(const at::Tensor& bad, const at::Tensor& value) {
 
 // A single loss with weight 1 is the metric "loss". Otherwise each loss has its own metric, in
 // addition to the weighted sum.
-StepLog::StepLog(Parts parts) : parts_(parts) {
-  const LossSet& losses = parts_.losses;
+StepLog::StepLog(RunServices& run,
+                 const RunState& state,
+                 const StopConditions& stop,
+                 FiniteCheck& finite_check)
+    : run_(run), state_(state), stop_(stop), finite_check_(finite_check) {
+  const LossSet& losses = run_.model.losses;
   const bool is_plain = losses.size() == 1 && losses.weight(0) == 1;
   for (size_t l = 0; l < losses.size(); ++l) {
     loss_names_.push_back(is_plain ? "loss" : "loss/" + losses.name(l));
@@ -47,34 +51,34 @@ void StepLog::add_losses(const std::vector<Microbatch>& microbatches, const at::
   for (size_t l = 0; l < loss_names_.size(); ++l) {
     for (const Microbatch& microbatch : microbatches) {
       if (!microbatch.sums.empty()) {
-        parts_.metrics.add_tensor(loss_names_[l],
-                                  unless_bad(bad, microbatch.sums[l]),
-                                  unless_bad(bad, microbatch.counts[l]));
+        run_.report.metrics.add_tensor(loss_names_[l],
+                                       unless_bad(bad, microbatch.sums[l]),
+                                       unless_bad(bad, microbatch.counts[l]));
       }
       for (const SourceSums& source : microbatch.by_source) {
-        parts_.metrics.add_tensor(source_loss(source.part, l),
-                                  unless_bad(bad, source.sums[l]),
-                                  unless_bad(bad, source.counts[l]));
+        run_.report.metrics.add_tensor(source_loss(source.part, l),
+                                       unless_bad(bad, source.sums[l]),
+                                       unless_bad(bad, source.counts[l]));
       }
     }
   }
 }
 
 std::string StepLog::source_loss(uint32_t part, size_t loss) const {
-  return mix_metric(parts_.train_data.source().parts()[part], loss_names_[loss].c_str());
+  return mix_metric(run_.data.train.source().parts()[part], loss_names_[loss].c_str());
 }
 
 void StepLog::add_work(const std::vector<Microbatch>& microbatches) {
   for (const Microbatch& microbatch : microbatches) {
-    if (parts_.flops != nullptr) {
-      parts_.flops->add(microbatch.batch);
+    if (run_.report.flops != nullptr) {
+      run_.report.flops->add(microbatch.batch);
     }
   }
 }
 
 void StepLog::restart_clock() {
-  if (parts_.flops != nullptr) {
-    parts_.flops->drop_recent();
+  if (run_.report.flops != nullptr) {
+    run_.report.flops->drop_recent();
   }
   logged_at_ = Clock::now();
   pause_ = {};
@@ -82,57 +86,58 @@ void StepLog::restart_clock() {
 }
 
 bool StepLog::is_due() const {
-  const uint64_t step = parts_.state.step;
-  return step == 1 ||
-         (parts_.train.log_every > 0 && step % static_cast<uint64_t>(parts_.train.log_every) == 0);
+  const uint64_t step = state_.step;
+  return step == 1 || (run_.recipe().train.log_every > 0 &&
+                       step % static_cast<uint64_t>(run_.recipe().train.log_every) == 0);
 }
 
 void StepLog::log(size_t num_roll_backs) {
-  parts_.finite_check.sync();
-  parts_.finite_check.sync_loss_scale(parts_.metrics);
+  finite_check_.sync();
+  finite_check_.sync_loss_scale(run_.report.metrics);
   const auto now = Clock::now();
   ProgressState progress = record_speed(now);
-  parts_.metrics.share(parts_.ranks.tokens());
+  run_.report.metrics.share(run_.ranks.groups.tokens());
   const bool has_loss = std::exchange(has_loss_, false);
   if (has_loss) {
     record_total_loss();
   }
-  const CallPlace place{parts_.state.step, 0, true};
-  for (const auto& [name, value] : parts_.metric_set.close_record(parts_.ranks.tokens(), place)) {
-    parts_.metrics.set(name, value);
+  const CallPlace place{state_.step, 0, true};
+  for (const auto& [name, value] :
+       run_.model.metrics.close_record(run_.ranks.groups.tokens(), place)) {
+    run_.report.metrics.set(name, value);
   }
-  progress.non_finite_steps = parts_.finite_check.guard().count().steps;
+  progress.non_finite_steps = finite_check_.guard().count().steps;
   if (progress.non_finite_steps > 0) {
-    parts_.metrics.set("non_finite_steps", static_cast<double>(progress.non_finite_steps));
+    run_.report.metrics.set("non_finite_steps", static_cast<double>(progress.non_finite_steps));
   }
   if (num_roll_backs > 0) {
-    parts_.metrics.set("roll_backs", static_cast<double>(num_roll_backs));
+    run_.report.metrics.set("roll_backs", static_cast<double>(num_roll_backs));
   }
   record_mix();
   record_tables();
   write(std::move(progress), has_loss);
-  logged_step_ = parts_.state.step;
-  logged_samples_ = parts_.state.samples;
-  logged_tokens_ = parts_.state.tokens;
+  logged_step_ = state_.step;
+  logged_samples_ = state_.samples;
+  logged_tokens_ = state_.tokens;
   logged_at_ = now;
   pause_ = {};
   data_wait_ = {};
 }
 
 ProgressState StepLog::record_speed(Clock::time_point now) {
-  const RunState& state = parts_.state;
-  MetricBook& metrics = parts_.metrics;
+  const RunState& state = state_;
+  MetricBook& metrics = run_.report.metrics;
   const double seconds = std::max(1e-9, seconds_of(now - logged_at_) - seconds_of(pause_));
   const double steps = std::max(1.0, static_cast<double>(state.step - logged_step_));
   ProgressState progress;
   progress.step = state.step;
-  if (parts_.train.steps.has_value()) {
-    progress.total_steps = static_cast<uint64_t>(*parts_.train.steps);
+  if (run_.recipe().train.steps.has_value()) {
+    progress.total_steps = static_cast<uint64_t>(*run_.recipe().train.steps);
   }
-  progress.window = parts_.train_data.window_label();
+  progress.window = run_.data.train.window_label();
   progress.samples_per_second = static_cast<double>(state.samples - logged_samples_) / seconds;
   progress.tokens_per_second = static_cast<double>(state.tokens - logged_tokens_) / seconds;
-  progress.seconds = parts_.stop.seconds();
+  progress.seconds = stop_.seconds();
   metrics.set("samples_per_second", progress.samples_per_second);
   if (state.tokens > 0) {
     metrics.set("tokens_per_second", progress.tokens_per_second);
@@ -146,21 +151,21 @@ ProgressState StepLog::record_speed(Clock::time_point now) {
 
 // The line of progress has the exact count, or else the first formula that applies.
 void StepLog::record_flops(double seconds, ProgressState& progress) {
-  if (parts_.flops == nullptr) {
+  if (run_.report.flops == nullptr) {
     return;
   }
-  const FlopReport report = parts_.flops->report(parts_.ranks.all(), seconds);
+  const FlopReport report = run_.report.flops->report(run_.ranks.groups.all(), seconds);
   for (const FormulaFlops& formula : report.formulas) {
     if (!formula.why_not.empty()) {
       continue;
     }
     const double mfu = report.utilization(formula.model);
-    parts_.metrics.set("mfu/" + formula.id, mfu);
+    run_.report.metrics.set("mfu/" + formula.id, mfu);
     if (std::isfinite(formula.hardware)) {
-      parts_.metrics.set("hfu/" + formula.id, report.utilization(formula.hardware));
+      run_.report.metrics.set("hfu/" + formula.id, report.utilization(formula.hardware));
     }
     if (formula.id == kExactFlops) {
-      parts_.metrics.set("flops_per_second", formula.model / seconds);
+      run_.report.metrics.set("flops_per_second", formula.model / seconds);
     }
     if (!progress.mfu.has_value() || formula.id == kExactFlops) {
       progress.mfu = mfu;
@@ -169,12 +174,12 @@ void StepLog::record_flops(double seconds, ProgressState& progress) {
 }
 
 void StepLog::record_memory() {
-  if (parts_.gpu == nullptr) {
+  if (run_.plan.context.gpu == nullptr) {
     return;
   }
-  const GpuMemory memory = parts_.gpu->memory();
+  const GpuMemory memory = run_.plan.context.gpu->memory();
   const auto set_largest = [&](const char* name, int64_t bytes) {
-    parts_.metrics.set(name, static_cast<double>(bytes), MetricBook::OfRanks::kLargest);
+    run_.report.metrics.set(name, static_cast<double>(bytes), MetricBook::OfRanks::kLargest);
   };
   set_largest("gpu/allocated_bytes", memory.allocated);
   set_largest("gpu/reserved_bytes", memory.reserved);
@@ -182,30 +187,30 @@ void StepLog::record_memory() {
 }
 
 void StepLog::record_total_loss() {
-  const LossSet& losses = parts_.losses;
+  const LossSet& losses = run_.model.losses;
   if (losses.size() == 1 && losses.weight(0) == 1) {
     return;  // the only loss is the total
   }
   double total = 0;
   for (size_t l = 0; l < losses.size(); ++l) {
-    total += losses.weight(l) * parts_.metrics.mean(loss_names_[l]);
+    total += losses.weight(l) * run_.report.metrics.mean(loss_names_[l]);
   }
-  parts_.metrics.set("loss", total);
+  run_.report.metrics.set("loss", total);
 }
 
 // Records how much of each source of a mix the run has read, over all ranks.
 void StepLog::record_mix() {
-  const DataSource& source = parts_.train_data.source();
-  std::vector<int64_t> samples = parts_.train_data.part_samples();
+  const DataSource& source = run_.data.train.source();
+  std::vector<int64_t> samples = run_.data.train.part_samples();
   if (!samples.empty() && source.info().style == DatasetStyle::kStream) {
-    parts_.ranks.tokens().all_reduce(std::span(samples), Reduce::kSum, "samples of a mix");
+    run_.ranks.groups.tokens().all_reduce(std::span(samples), Reduce::kSum, "samples of a mix");
   }
   for (size_t i = 0; i < samples.size(); ++i) {
     const MixPartInfo& part = source.parts()[i];
     const auto count = static_cast<double>(samples[i]);
-    parts_.metrics.set(mix_metric(part, "samples"), count);
+    run_.report.metrics.set(mix_metric(part, "samples"), count);
     if (part.size.has_value() && *part.size > 0) {
-      parts_.metrics.set(mix_metric(part, "epochs"), count / static_cast<double>(*part.size));
+      run_.report.metrics.set(mix_metric(part, "epochs"), count / static_cast<double>(*part.size));
     }
   }
 }
@@ -213,10 +218,10 @@ void StepLog::record_mix() {
 // Records table sizes, and their changes since the last record, over all ranks. Skips changes of 0
 // for single tables.
 void StepLog::record_tables() {
-  if (parts_.tables == nullptr) {
+  if (run_.model.tables == nullptr) {
     return;
   }
-  const std::vector<TableMetrics> tables = parts_.tables->take_metrics();
+  const std::vector<TableMetrics> tables = run_.model.tables->take_metrics();
   std::vector<int64_t> numbers;
   for (const TableMetrics& table : tables) {
     numbers.insert(numbers.end(),
@@ -226,7 +231,7 @@ void StepLog::record_tables() {
                     table.counts.refused,
                     table.counts.evicted});
   }
-  parts_.ranks.tokens().all_reduce(std::span(numbers), Reduce::kSum, "metrics of tables");
+  run_.ranks.groups.tokens().all_reduce(std::span(numbers), Reduce::kSum, "metrics of tables");
   constexpr const char* kNames[] = {"rows", "bytes", "inserted", "refused", "evicted"};
   constexpr size_t kNumSizes = 2;
   std::array<int64_t, std::size(kNames)> all{};
@@ -234,19 +239,20 @@ void StepLog::record_tables() {
     const size_t which = i % std::size(kNames);
     all[which] += numbers[i];
     if (which < kNumSizes || numbers[i] != 0) {
-      parts_.metrics.set("tables/" + tables[i / std::size(kNames)].name + "/" + kNames[which],
-                         static_cast<double>(numbers[i]));
+      run_.report.metrics.set("tables/" + tables[i / std::size(kNames)].name + "/" + kNames[which],
+                              static_cast<double>(numbers[i]));
     }
   }
   for (size_t which = 0; which < all.size(); ++which) {
-    parts_.metrics.set(std::string("tables/") + kNames[which], static_cast<double>(all[which]));
+    run_.report.metrics.set(std::string("tables/") + kNames[which],
+                            static_cast<double>(all[which]));
   }
 }
 
 void StepLog::write(ProgressState progress, bool has_loss) {
-  MetricRecord record = parts_.metrics.close(parts_.state.step);
-  record.window = parts_.train_data.window_label();
-  parts_.sinks.write(record);
+  MetricRecord record = run_.report.metrics.close(state_.step);
+  record.window = run_.data.train.window_label();
+  run_.report.sinks.write(record);
   const auto value = [&](const char* name) {
     const double* found = record.find(name);
     return found != nullptr ? *found : 0.0;
@@ -256,15 +262,15 @@ void StepLog::write(ProgressState progress, bool has_loss) {
   if (const double* norm = record.find("grad_norm")) {
     progress.grad_norm = *norm;
   }
-  parts_.progress.show(progress);
+  run_.report.progress.show(progress);
 }
 
 std::map<std::string, double> StepLog::last_metrics() const {
   std::vector<std::string> names = {"loss", "lr", "grad_norm"};
-  for (const std::string& name : parts_.metric_set.training_metrics()) {
+  for (const std::string& name : run_.model.metrics.training_metrics()) {
     names.push_back(name);
   }
-  for (const MixPartInfo& part : parts_.train_data.source().parts()) {
+  for (const MixPartInfo& part : run_.data.train.source().parts()) {
     names.push_back(mix_metric(part, "samples"));
     names.push_back(mix_metric(part, "epochs"));
     for (const std::string& loss : loss_names_) {
@@ -273,7 +279,7 @@ std::map<std::string, double> StepLog::last_metrics() const {
   }
   std::map<std::string, double> metrics;
   for (const std::string& name : names) {
-    if (const auto value = parts_.metrics.last(name)) {
+    if (const auto value = run_.report.metrics.last(name)) {
       metrics[name] = *value;
     }
   }

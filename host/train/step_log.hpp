@@ -33,23 +33,10 @@ namespace tenon {
 class StepLog final : public WithStateFields<StepLog> {
  public:
   // All are borrowed.
-  struct Parts {
-    const TrainRecipe& train;
-    const RunState& state;
-    const StopConditions& stop;
-    RankGroups& ranks;
-    DataStream& train_data;
-    const LossSet& losses;
-    MetricSet& metric_set;
-    MetricBook& metrics;
-    SinkList& sinks;
-    Progress& progress;
-    FiniteCheck& finite_check;
-    TableSet* tables = nullptr;  // null if there are none
-    Gpu* gpu = nullptr;          // null on the CPU
-    FlopMeter* flops = nullptr;  // null if the recipe has no peak_flops
-  };
-  explicit StepLog(Parts parts);
+  StepLog(RunServices& run,
+          const RunState& state,
+          const StopConditions& stop,
+          FiniteCheck& finite_check);
 
   // ---- between two records ----
 
@@ -69,7 +56,7 @@ class StepLog final : public WithStateFields<StepLog> {
   // Returns true at step 1, and every N steps by the recipe's log_every.
   bool is_due() const;
   // Returns true if the last step has been logged.
-  bool has_logged() const { return logged_step_ == parts_.state.step; }
+  bool has_logged() const { return logged_step_ == state_.step; }
   // Writes a record of the steps since the last one.
   void log(size_t num_roll_backs);
 
@@ -94,7 +81,10 @@ class StepLog final : public WithStateFields<StepLog> {
   void record_tables();
   void write(ProgressState progress, bool has_loss);
 
-  Parts parts_;
+  RunServices& run_;
+  const RunState& state_;
+  const StopConditions& stop_;
+  FiniteCheck& finite_check_;
   std::vector<std::string> loss_names_;  // of the losses' metrics
   uint64_t logged_step_ = 0;
   int64_t logged_samples_ = 0;

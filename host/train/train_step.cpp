@@ -15,39 +15,48 @@
 
 namespace tenon {
 
-TrainStep::TrainStep(Parts parts)
-    : parts_(parts),
-      forward_pass_(parts.model,
-                    parts.values,
-                    parts.losses,
-                    parts.metric_set,
-                    parts.update.events,
-                    parts.update.train.loss_chunk.has_value()),
-      update_(parts.update),
+TrainStep::TrainStep(RunServices& run,
+                     RunState& state,
+                     GradientStatistics& gradients,
+                     FiniteCheck& finite_check,
+                     LoopEvents& events,
+                     HookView& view,
+                     StepLog& log,
+                     LoopRequests& requests)
+    : run_(run),
+      state_(state),
+      gradients_(gradients),
+      finite_check_(finite_check),
+      events_(events),
+      view_(view),
+      log_(log),
+      votes_(requests.votes()),
+      forward_pass_(run, events),
+      update_(run, state, gradients, finite_check, events, view),
       one_(at::scalar_tensor(
-          1.0, at::TensorOptions().dtype(at::kDouble).device(parts.update.parameters.device()))) {}
+          1.0, at::TensorOptions().dtype(at::kDouble).device(run.model.parameters.device()))) {}
 
 CallPlace TrainStep::place(size_t microbatch) const {
-  return {parts_.update.state.step, static_cast<uint32_t>(microbatch), true};
+  return {state_.step, static_cast<uint32_t>(microbatch), true};
 }
 
 void TrainStep::run_microbatches(std::vector<Microbatch>& microbatches,
                                  const std::function<void()>& vote) {
-  LoopEvents& events = parts_.update.events;
-  StepValues& step = parts_.update.view.step();
+  LoopEvents& events = events_;
+  StepValues& step = view_.step();
   step.microbatches = &microbatches;
   step.is_loss_chunked = forward_pass_.is_chunked(place(0));
-  parts_.update.finite_check.begin_step();
+  gradients_.begin_step();
   update_.begin_step();
   for (Microbatch& microbatch : microbatches) {
     // If losses are not counted ahead, sums are seeded with 1 and gradients scaled at the end.
-    microbatch.seeds.assign(parts_.losses.size(), one_);
-    microbatch.is_by_source = parts_.update.train.loss_by_source;
+    microbatch.seeds.assign(run_.model.losses.size(), one_);
+    microbatch.is_by_source = run_.recipe().train.loss_by_source;
   }
-  if (parts_.counts_ahead && microbatches.size() > 1) {
+  if (run_.plan.loop.counts_ahead && microbatches.size() > 1) {
     count(microbatches);
   }
-  parts_.model.sums().clear();
+  run_.model.runner.sums().clear();
   if (microbatches.size() > 1) {
     count_loads(microbatches);
   }
@@ -58,7 +67,7 @@ void TrainStep::run_microbatches(std::vector<Microbatch>& microbatches,
     events.fire(TENON_EVENT_AFTER_DATA);
     if (i == 0) {
       // A single microbatch is counted after hooks, which may change it.
-      if (parts_.counts_ahead && microbatches.size() == 1) {
+      if (run_.plan.loop.counts_ahead && microbatches.size() == 1) {
         count(microbatches);
       }
       vote();
@@ -68,32 +77,32 @@ void TrainStep::run_microbatches(std::vector<Microbatch>& microbatches,
   }
   step.batch = nullptr;
   step.microbatch = nullptr;
-  if (parts_.update.tables != nullptr) {
-    parts_.update.tables->send_gradients();  // in transit while the step is finished
+  if (run_.model.tables != nullptr) {
+    run_.model.tables->send_gradients();  // in transit while the step is finished
   }
   events.place().microbatch = 0;
-  parts_.update.state.samples += totals_.samples;
-  parts_.update.state.tokens += totals_.tokens;
-  late_scale_ = parts_.counts_ahead ? at::Tensor() : late_scale(microbatches);
+  state_.samples += totals_.samples;
+  state_.tokens += totals_.tokens;
+  late_scale_ = run_.plan.loop.counts_ahead ? at::Tensor() : late_scale(microbatches);
 }
 
 void TrainStep::run_microbatch(std::vector<Microbatch>& microbatches, size_t i) {
   Microbatch& microbatch = microbatches[i];
   const CallPlace at = place(i);
   forward_pass_.run_model(microbatch.batch, at);
-  if (microbatches.size() == 1 && parts_.model.sums().has_balances()) {
-    add_loads(parts_.model.sums(), parts_.values.aux_losses());
+  if (microbatches.size() == 1 && run_.model.runner.sums().has_balances()) {
+    add_loads(run_.model.runner.sums(), run_.model.microbatch.aux_losses());
     sum_loads();
   }
   if (i == 0) {
     sync_totals(microbatches);
-    if (parts_.counts_ahead) {
+    if (run_.plan.loop.counts_ahead) {
       seed(microbatches);
     }
   }
-  if (parts_.update.loss_scale != nullptr) {
+  if (run_.model.loss_scale.has_value()) {
     for (at::Tensor& seed : microbatch.seeds) {
-      seed = seed * parts_.update.loss_scale->scale();
+      seed = seed * run_.model.loss_scale->scale();
     }
   }
   run_losses(microbatch, at);
@@ -102,44 +111,45 @@ void TrainStep::run_microbatch(std::vector<Microbatch>& microbatches, size_t i) 
 
 // Non-finite losses of a skipped step must not enter metrics.
 void TrainStep::run_losses(Microbatch& microbatch, const CallPlace& place) {
-  FiniteCheck& check = parts_.update.finite_check;
+  FiniteCheck& check = finite_check_;
   const bool counts_anyway = check.guard().is_exempt();
   forward_pass_.run_losses(microbatch, place, [&] {
     bool is_finite = true;
     for (size_t l = 0; l < microbatch.sums.size(); ++l) {
-      is_finite = check.check_metric(microbatch.sums[l], microbatch.counts[l]) && is_finite;
+      is_finite = gradients_.add_loss(microbatch.sums[l], microbatch.counts[l]) && is_finite;
     }
     if (is_finite || counts_anyway) {
-      parts_.metric_set.train(parts_.values, microbatch.batch, place);
+      run_.model.metrics.train(run_.model.microbatch, microbatch.batch, place);
     }
   });
   if (microbatch.batch.samples == 0) {
     return;
   }
-  for (const AuxLoss& aux : parts_.values.aux_losses()) {
-    const auto [sum, count] = sum_and_count(parts_.model.sums(), aux);
-    if (check.check_metric(sum, count) || counts_anyway) {
-      parts_.metrics.add_tensor("aux/" + aux.name, sum, count);
+  for (const AuxLoss& aux : run_.model.microbatch.aux_losses()) {
+    const auto [sum, count] = sum_and_count(run_.model.runner.sums(), aux);
+    if (gradients_.add_loss(sum, count) || counts_anyway) {
+      run_.report.metrics.add_tensor("aux/" + aux.name, sum, count);
     }
   }
 }
 
 void TrainStep::run_backward(Microbatch& microbatch, const CallPlace& place, bool ends_step) {
-  LoopEvents& events = parts_.update.events;
-  const LossScale* const scale = parts_.update.loss_scale;
+  LoopEvents& events = events_;
+  const std::optional<LossScale>& scale = run_.model.loss_scale;
   events.fire(TENON_EVENT_BEFORE_BACKWARD);
-  MicrobatchLosses losses(parts_.losses, microbatch, place);
-  parts_.model.backward(parts_.values,
-                        &losses,
-                        {microbatch.aux_scale, scale != nullptr ? scale->scale() : at::Tensor()},
-                        ends_step);
+  MicrobatchLosses losses(run_.model.losses, microbatch, place);
+  run_.model.runner.backward(
+      run_.model.microbatch,
+      &losses,
+      {microbatch.aux_scale, scale.has_value() ? scale->scale() : at::Tensor()},
+      ends_step);
   events.fire(TENON_EVENT_AFTER_BACKWARD);
 }
 
 void TrainStep::update(const std::vector<Microbatch>& microbatches, bool is_wanted) {
-  FiniteCheck& check = parts_.update.finite_check;
-  if (parts_.update.events.reads_step_loss()) {
-    parts_.update.view.step().loss = loss_of_all_ranks(microbatches);
+  FiniteCheck& check = finite_check_;
+  if (events_.reads_step_loss()) {
+    view_.step().loss = loss_of_all_ranks(microbatches);
   }
   update_.run(
       is_wanted,
@@ -150,9 +160,9 @@ void TrainStep::update(const std::vector<Microbatch>& microbatches, bool is_want
           return;
         }
         end_buffers();
-        parts_.log.add_losses(microbatches, check.bad_losses());
-        if (parts_.update.train.clip_grad_norm.has_value()) {
-          check.record_norm(parts_.metrics);
+        log_.add_losses(microbatches, check.bad_losses());
+        if (run_.recipe().train.clip_grad_norm.has_value()) {
+          check.record_norm(run_.report.metrics);
         }
       });
 }
@@ -161,25 +171,25 @@ void TrainStep::update(const std::vector<Microbatch>& microbatches, bool is_want
 
 // Loads of a step must be known before its first backward, so its forwards run once more.
 void TrainStep::count_loads(const std::vector<Microbatch>& microbatches) {
-  if (!parts_.model.sums().has_balances()) {
+  if (!run_.model.runner.sums().has_balances()) {
     return;
   }
   const TraceSpan span("count loads of experts");
   for (size_t i = 0; i < microbatches.size(); ++i) {
-    parts_.model.count_loads(parts_.values, microbatches[i].batch, place(i));
+    run_.model.runner.count_loads(run_.model.microbatch, microbatches[i].batch, place(i));
   }
   sum_loads();
 }
 
 void TrainStep::sum_loads() {
-  parts_.update.sharded.sum_over_ranks(parts_.model.sums().load_sums(), "loads of experts");
+  run_.model.sharded.sum_over_ranks(run_.model.runner.sums().load_sums(), "loads of experts");
 }
 
 // After a step, all ranks have the same buffers.
 void TrainStep::end_buffers() {
   const TraceSpan span("end buffers");
-  parts_.model.end_step();
-  parts_.update.sharded.synchronise_buffers();
+  run_.model.runner.end_step();
+  run_.model.sharded.synchronise_buffers();
 }
 
 // ---- counting and normalizing ----
@@ -188,9 +198,9 @@ void TrainStep::count(std::vector<Microbatch>& microbatches) {
   for (size_t i = 0; i < microbatches.size(); ++i) {
     Microbatch& microbatch = microbatches[i];
     if (microbatch.batch.samples > 0) {
-      microbatch.counts = parts_.losses.count(microbatch.batch, place(i));
+      microbatch.counts = run_.model.losses.count(microbatch.batch, place(i));
     } else {
-      microbatch.counts.assign(parts_.losses.size(), at::zeros({}, at::kDouble));
+      microbatch.counts.assign(run_.model.losses.size(), at::zeros({}, at::kDouble));
     }
   }
 }
@@ -210,29 +220,29 @@ void TrainStep::start_agreement(const std::vector<Microbatch>& microbatches) {
     totals_.num_parts += microbatch.batch.samples > 0 ? 1 : 0;
     totals_.rows += static_cast<double>(microbatch.batch.samples);
   }
-  if (is_alone()) {
-    parts_.votes.start();
+  if (run_.is_alone()) {
+    votes_.start();
     return;
   }
   std::vector<double> numbers = {static_cast<double>(totals_.samples),
                                  static_cast<double>(totals_.tokens),
                                  totals_.num_parts,
                                  totals_.rows};
-  for (size_t l = 0; parts_.counts_ahead && l < parts_.losses.size(); ++l) {
+  for (size_t l = 0; run_.plan.loop.counts_ahead && l < run_.model.losses.size(); ++l) {
     numbers.push_back(own_total(microbatches, l).item<double>());
   }
-  parts_.votes.start(numbers);
+  votes_.start(numbers);
 }
 
 // Called before the first loss of a step.
 void TrainStep::sync_totals(const std::vector<Microbatch>& microbatches) {
-  if (is_alone()) {
-    for (size_t l = 0; parts_.counts_ahead && l < parts_.losses.size(); ++l) {
+  if (run_.is_alone()) {
+    for (size_t l = 0; run_.plan.loop.counts_ahead && l < run_.model.losses.size(); ++l) {
       totals_.counts.push_back(own_total(microbatches, l));
     }
     return;
   }
-  const std::span<const double> sums = parts_.votes.sums();
+  const std::span<const double> sums = votes_.sums();
   totals_.samples = static_cast<int64_t>(sums[0]);
   totals_.tokens = static_cast<int64_t>(sums[1]);
   totals_.num_parts = sums[2];
@@ -245,17 +255,17 @@ void TrainStep::sync_totals(const std::vector<Microbatch>& microbatches) {
 // "items": each sum is divided by the number of items of the whole step, and auxiliary losses weigh
 // by samples. "microbatch": each microbatch has the same weight.
 void TrainStep::seed(std::vector<Microbatch>& microbatches) {
-  const LossSet& losses = parts_.losses;
+  const LossSet& losses = run_.model.losses;
   for (size_t l = 0; l < losses.size(); ++l) {
     for (Microbatch& microbatch : microbatches) {
       microbatch.seeds[l] =
-          parts_.update.train.normalize == Normalize::kItems
+          run_.recipe().train.normalize == Normalize::kItems
               ? seed_of(losses.weight(l), totals_.counts[l])
               : seed_of(losses.weight(l) / totals_.num_parts, microbatch.counts[l]);
     }
   }
   for (Microbatch& microbatch : microbatches) {
-    microbatch.aux_scale = parts_.update.train.normalize == Normalize::kItems
+    microbatch.aux_scale = run_.recipe().train.normalize == Normalize::kItems
                                ? static_cast<double>(microbatch.batch.samples) / totals_.rows
                                : 1.0 / totals_.num_parts;
   }
@@ -265,17 +275,17 @@ void TrainStep::seed(std::vector<Microbatch>& microbatches) {
 // exactly one loss then.
 at::Tensor TrainStep::late_scale(const std::vector<Microbatch>& microbatches) {
   at::Tensor total = own_total(microbatches, 0);
-  if (!is_alone()) {
+  if (!run_.is_alone()) {
     double value = total.item<double>();
-    parts_.update.ranks.tokens().all_reduce(std::span(&value, 1), Reduce::kSum, "counts of losses");
+    run_.ranks.groups.tokens().all_reduce(std::span(&value, 1), Reduce::kSum, "counts of losses");
     total = at::scalar_tensor(value, at::kDouble);
   }
-  return seed_of(parts_.losses.weight(0), total);
+  return seed_of(run_.model.losses.weight(0), total);
 }
 
 // Waits for the device. Returns none if the loss is non-finite, or nothing is counted.
 std::optional<double> TrainStep::loss_of_all_ranks(const std::vector<Microbatch>& microbatches) {
-  const size_t num_losses = parts_.losses.size();
+  const size_t num_losses = run_.model.losses.size();
   std::vector<double> totals(2 * num_losses);  // sums, then counts
   for (const Microbatch& microbatch : microbatches) {
     for (size_t l = 0; l < num_losses && !microbatch.sums.empty(); ++l) {
@@ -283,12 +293,12 @@ std::optional<double> TrainStep::loss_of_all_ranks(const std::vector<Microbatch>
       totals[num_losses + l] += microbatch.counts[l].item<double>();
     }
   }
-  if (!is_alone()) {
-    parts_.update.ranks.tokens().all_reduce(totals, Reduce::kSum, "loss of a step");
+  if (!run_.is_alone()) {
+    run_.ranks.groups.tokens().all_reduce(totals, Reduce::kSum, "loss of a step");
   }
   double loss = 0;
   for (size_t l = 0; l < num_losses; ++l) {
-    loss += parts_.losses.weight(l) * totals[l] / totals[num_losses + l];
+    loss += run_.model.losses.weight(l) * totals[l] / totals[num_losses + l];
   }
   return std::isfinite(loss) ? std::optional(loss) : std::nullopt;
 }
@@ -296,21 +306,21 @@ std::optional<double> TrainStep::loss_of_all_ranks(const std::vector<Microbatch>
 // Called before the step changes parameters, so that its values can be recomputed. Blocks read the
 // buffers that its first microbatch read.
 NonFiniteOrigin TrainStep::find_origin(const std::vector<Microbatch>& microbatches) {
-  const EarlierBuffers earlier(parts_.update.parameters);
+  const EarlierBuffers earlier(run_.model.parameters);
   std::vector<PastMicrobatch> past;
   past.reserve(microbatches.size());
   for (const Microbatch& microbatch : microbatches) {
     past.push_back({&microbatch.batch, &microbatch.sums, &microbatch.counts});
   }
   NonFiniteOrigin origin = find_non_finite_origin(
-      parts_.model,
-      parts_.values,
-      parts_.update.parameters,
-      parts_.losses,
+      run_.model.runner,
+      run_.model.microbatch,
+      run_.model.parameters,
+      run_.model.losses,
       past,
-      parts_.update.state.step,
-      is_alone() ? OriginSearch::kUntilFound : OriginSearch::kInStepWithRanks);
-  const TableSet* const tables = parts_.update.tables;
+      state_.step,
+      run_.is_alone() ? OriginSearch::kUntilFound : OriginSearch::kInStepWithRanks);
+  const TableSet* const tables = run_.model.tables.get();
   const std::string of_tables = tables != nullptr ? tables->non_finite() : "";
   if (!of_tables.empty() && origin.distance > OriginDistance::kGradient) {
     origin = {OriginDistance::kGradient, of_tables + " is non-finite"};

@@ -24,18 +24,14 @@ namespace tenon {
 class TrainStep {
  public:
   // All are borrowed.
-  struct Parts {
-    ParameterUpdate::Parts update;
-    ProgramRunner& model;
-    MicrobatchState& values;
-    LossSet& losses;
-    MetricSet& metric_set;
-    MetricBook& metrics;
-    StepLog& log;
-    Agreement& votes;
-    bool counts_ahead = true;  // losses are counted before the first backward of a step
-  };
-  explicit TrainStep(Parts parts);
+  TrainStep(RunServices& run,
+            RunState& state,
+            GradientStatistics& gradients,
+            FiniteCheck& finite_check,
+            LoopEvents& events,
+            HookView& view,
+            StepLog& log,
+            LoopRequests& requests);
 
   // The same forward pass, for evaluations.
   ForwardPass& forward_pass() { return forward_pass_; }
@@ -57,7 +53,6 @@ class TrainStep {
     std::vector<at::Tensor> counts;  // by loss, [] f64; empty unless losses are counted ahead
   };
 
-  bool is_alone() const { return parts_.update.ranks.role().is_alone(); }
   CallPlace place(size_t microbatch) const;
   at::Tensor own_total(const std::vector<Microbatch>& microbatches, size_t loss) const;
   void count(std::vector<Microbatch>& microbatches);
@@ -74,7 +69,14 @@ class TrainStep {
   at::Tensor late_scale(const std::vector<Microbatch>& microbatches);
   NonFiniteOrigin find_origin(const std::vector<Microbatch>& microbatches);
 
-  Parts parts_;
+  RunServices& run_;
+  RunState& state_;
+  GradientStatistics& gradients_;
+  FiniteCheck& finite_check_;
+  LoopEvents& events_;
+  HookView& view_;
+  StepLog& log_;
+  Agreement& votes_;
   ForwardPass forward_pass_;
   ParameterUpdate update_;
   Totals totals_;

@@ -10,7 +10,8 @@
 #include "host/tensor/state/saved_number.hpp"
 #include "host/text/formatted.hpp"
 #include "host/train/components/run_failure.hpp"
-#include "host/train/loop_wiring.hpp"
+#include "host/train/initial_values.hpp"
+#include "host/train/memory_report.hpp"
 #include "host/train/named_metrics.hpp"
 #include "host/train/rank_decisions.hpp"
 #include "host/train/run_state/run_state_names.hpp"
@@ -30,36 +31,22 @@ constexpr uint64_t kNoStep = std::numeric_limits<uint64_t>::max();
 
 }  // namespace
 
-Trainer::Trainer(TrainerParts parts, std::vector<HookProxy> hooks)
-    : parts_(std::move(parts)),
-      stop_(parts_.recipe.train, place_.run, parts_.ranks.all(), parts_.signals),
-      requests_(parts_.ranks.all(), place_.run, stop_, possible_requests(parts_)),
-      finite_check_(finite_check_parts(parts_, place_.run, hooks), parts_.recipe.train.non_finite),
-      view_(view_parts(parts_, place_.run, finite_check_, requests_),
-            parts_.lr_scheduler,
-            parts_.plan.total_steps),
-      events_(std::move(hooks),
-              parts_.ranks.role().rank(),
-              view_,
-              parts_.parameters,
-              parts_.sharded,
-              parts_.published,
-              parts_.exec),
-      log_(log_parts(parts_, place_.run, stop_, finite_check_)),
-      feed_(feed_parts(parts_, stop_, log_)),
-      step_(step_parts(parts_, place_.run, finite_check_, events_, view_, log_, requests_)),
-      evaluator_(
-          evaluator_parts(parts_, place_.run, events_, view_, requests_, stop_, log_, step_)),
-      checkpoints_(
-          checkpoint_parts(parts_, place_.run, whole_, events_, requests_, stop_, evaluator_)),
-      roll_back_({.state = place_.run,
-                  .ranks = parts_.ranks,
-                  .sharded = parts_.sharded,
-                  .finite_check = finite_check_,
-                  .checkpoints = checkpoints_,
-                  .whole = whole_}),
-      whole_(whole_parts(parts_, finite_check_)),
-      loader_(loader_parts(parts_, place_.run)) {
+Trainer::Trainer(RunServices& run)
+    : run_(run),
+      stop_(run.recipe().train, place_.run, run.ranks.groups.all(), run.ranks.signals),
+      requests_(run, place_.run, stop_),
+      gradients_(run),
+      finite_check_(run, place_.run, gradients_),
+      log_(run, place_.run, stop_, finite_check_),
+      view_(run, place_.run, gradients_, finite_check_, requests_, log_),
+      events_(run, view_),
+      feed_(run, stop_, log_),
+      step_(run, place_.run, gradients_, finite_check_, events_, view_, log_, requests_),
+      evaluator_(run, place_.run, events_, view_, requests_, stop_, log_, step_.forward_pass()),
+      whole_(run, finite_check_),
+      checkpoints_(run, place_.run, whole_, events_, requests_, stop_, evaluator_),
+      roll_back_(run, place_.run, finite_check_, checkpoints_, whole_),
+      loader_(run, place_.run) {
   whole_.add({this,
               &stop_,
               &requests_,
@@ -71,14 +58,13 @@ Trainer::Trainer(TrainerParts parts, std::vector<HookProxy> hooks)
               &roll_back_});
   requests_.on_evaluate([this] { evaluator_.evaluate(); });
   evaluator_.on_failure([this](bool is_best) { checkpoints_.save_before_failure(is_best); });
-  view_.on_pause([this](auto time) { log_.add_pause(time); });
 }
 
 // ---- the run ----
 
 Outcome Trainer::run() {
   stop_.start_clock();
-  const MetricsInUse in_use(parts_.metrics);
+  const MetricsInUse in_use(run_.report.metrics);
   std::optional<Error> failure;
   try {
     train();
@@ -103,28 +89,29 @@ Outcome Trainer::run() {
 void Trainer::train() {
   initialize();
   load();
-  if (parts_.imports_only) {  // the rest takes no time: a signal does not stop it
+  if (run_.plan.imports_only()) {  // the rest takes no time: a signal does not stop it
     checkpoints_.save_initial();
     return;
   }
   stop_.end_on_early_signal();
-  if (parts_.is_eval_only) {
+  if (run_.plan.request.is_eval_only) {
     evaluate_only();
     return;
   }
   if (stop_.complete() == StopConditions::Complete::kFinished) {
     return;
   }
-  std::set<std::string> names = known_evaluation_metrics(parts_);
+  std::set<std::string> names = evaluation_metrics(
+      run_.recipe(), run_.data.all_sets(), run_.model.losses, run_.model.metrics);
   if (!stop_.is_over() && evaluator_.try_sets(names)) {
     check_named_metrics(
-        parts_.recipe, names, parts_.losses, parts_.metric_set, events_.any_in_evaluations());
+        run_.recipe(), names, run_.model.losses, run_.model.metrics, events_.any_in_evaluations());
   }
   log_.restart_clock();
   if (evaluator_.is_due(RunBoundary::kStart) && !stop_.is_over()) {
     evaluator_.evaluate();
   }
-  if (parts_.train_data.source().info().has_windows) {
+  if (run_.data.train.source().info().has_windows) {
     events_.fire(TENON_EVENT_WINDOW_MODE);
   }
   if (!loader_.resumes()) {
@@ -138,8 +125,8 @@ void Trainer::train() {
 
 void Trainer::initialize() {
   events_.fire(TENON_EVENT_BEFORE_INIT);
-  parts_.initialise();
-  parts_.sharded.synchronise();
+  set_initial_values(run_);
+  run_.model.sharded.synchronise();
   events_.fire(TENON_EVENT_AFTER_INIT);
   events_.fire(TENON_EVENT_START);
   stop_.start_clock();
@@ -148,10 +135,10 @@ void Trainer::initialize() {
 
 void Trainer::load() {
   const auto take_position = [this](const StateTree& tree) { this->take_position(tree); };
-  if (loader_.resumes() && parts_.is_eval_only) {
-    place_.run = loader_.load_model(parts_.which);
+  if (loader_.resumes() && run_.plan.request.is_eval_only) {
+    place_.run = loader_.load_model(run_.plan.request.which);
     events_.place().step = state().step;
-    parts_.published.set(state());
+    run_.report.published.set(state());
     fire_and_sync(TENON_EVENT_AFTER_LOAD);
   } else if (loader_.resumes()) {
     loader_.resume([this](const StateTree& tree) { take_over(tree); }, take_position);
@@ -159,17 +146,17 @@ void Trainer::load() {
     if (!loader_.has_same(kEvaluationKeys)) {
       evaluator_.forget_evaluated();
     }
-    stop_.end_if_complete(loader_.has_same(kEndKeys), parts_.finished_step);
+    stop_.end_if_complete(loader_.has_same(kEndKeys), run_.data.finished_step);
     show_loaded();
     fire_and_sync(TENON_EVENT_AFTER_LOAD);
   } else if (loader_.load_pretrained(take_position)) {
     fire_and_sync(TENON_EVENT_AFTER_LOAD);
   }
-  for (const EvalSet& set : all_sets(parts_)) {
+  for (const EvalSet& set : run_.data.all_sets()) {
     set.data->check_windows();
   }
-  if (!parts_.is_eval_only && !parts_.imports_only) {
-    parts_.train_data.check_windows();
+  if (!run_.plan.request.is_eval_only && !run_.plan.imports_only()) {
+    run_.data.train.check_windows();
     checkpoints_.export_missed(loader_.resumed_boundary());
     evaluator_.evaluate_missed(feed_.last_window());
   }
@@ -195,18 +182,18 @@ void Trainer::finish_training() {
     }
   }
   checkpoints_.finish();
-  if (parts_.recipe.train.trains_new_windows() && state().step == stop_.first_step() &&
-      (state().step == 0 || state().step == parts_.finished_step)) {
+  if (run_.recipe().train.trains_new_windows() && state().step == stop_.first_step() &&
+      (state().step == 0 || state().step == run_.data.finished_step)) {
     return;  // nothing new: an earlier start has evaluated and exported
   }
   if (stop_.code() == ExitCode::kDone) {
-    end_in_order(parts_.signals);  // a resumed run may have only its end left
+    end_in_order(run_.ranks.signals);  // a resumed run may have only its end left
     if (evaluator_.restore_best()) {
-      parts_.sharded.publish();
+      run_.model.sharded.publish();
     }
     const auto best = evaluator_.best();
     checkpoints_.export_at_end(best.has_value() && best->step != state().step);
-    if (parts_.recipe.eval.at_end) {
+    if (run_.recipe().eval.at_end) {
       evaluator_.evaluate();
     }
   }
@@ -228,7 +215,7 @@ void Trainer::run_epoch() {
   }
   events_.place().window = 0;
   events_.place().window_label = "";
-  parts_.train_data.close_window();
+  run_.data.train.close_window();
   if (is_finished) {
     end_epoch(is_resumed);
   }
@@ -257,7 +244,7 @@ void Trainer::begin_epoch(bool is_resumed) {
 bool Trainer::run_windows() {
   while (!stop_.is_over()) {
     const NextWindow next = place_.resumes_window ? NextWindow::kOpen : feed_.open_next();
-    if (next == NextWindow::kEnd && parts_.recipe.train.trains_new_windows()) {
+    if (next == NextWindow::kEnd && run_.recipe().train.trains_new_windows()) {
       stop_.end_without_new_window(feed_.last_window());
       return false;
     }
@@ -265,7 +252,7 @@ bool Trainer::run_windows() {
       return true;
     }
     if (next == NextWindow::kOpen) {
-      events_.place().window = static_cast<uint64_t>(parts_.train_data.opened_number());
+      events_.place().window = static_cast<uint64_t>(run_.data.train.opened_number());
       run_window();
     } else {
       stop_.end_waiting();
@@ -304,7 +291,7 @@ void Trainer::begin_window(bool is_resumed) {
     reload_if_due(ReloadPoint::kWindow, state().windows);
   }
   if (evaluator_.evaluate_before_window(is_resumed, feed_.last_window())) {
-    parts_.metric_set.begin_window({state().step, 0, true});
+    run_.model.metrics.begin_window({state().step, 0, true});
     place_.steps_in_window = 0;
   }
   fire_and_sync(TENON_EVENT_BEFORE_WINDOW);
@@ -334,20 +321,20 @@ bool Trainer::run_steps() {
 }
 
 bool Trainer::is_window_full() const {
-  const auto& most = parts_.recipe.train.steps_per_window;
+  const auto& most = run_.recipe().train.steps_per_window;
   return most.has_value() && place_.steps_in_window >= *most;
 }
 
 void Trainer::end_window() {
   ++place_.run.windows;
   stop_.check_run_length();
-  if (parts_.recipe.eval.with_window == WithWindow::kAfter) {
+  if (run_.recipe().eval.with_window == WithWindow::kAfter) {
     evaluator_.evaluate_paired_windows(feed_.last_window());
   }
   if (evaluator_.is_due(RunBoundary::kWindow)) {
     evaluator_.evaluate();
   }
-  parts_.train_data.close_window();
+  run_.data.train.close_window();
   at_boundary(RunBoundary::kWindow);
 }
 
@@ -357,7 +344,7 @@ void Trainer::end_window() {
 bool Trainer::run_step() {
   begin_step();
   std::vector<Microbatch> microbatches = feed_.take_microbatches();
-  end_in_order(parts_.signals);
+  end_in_order(run_.ranks.signals);
   log_.add_work(microbatches);
   step_.run_microbatches(microbatches, [this] { vote(); });
   const Decision decision = requests_.votes().resolve();
@@ -369,10 +356,10 @@ bool Trainer::run_step() {
 
 void Trainer::begin_step() {
   ++place_.run.step;
-  parts_.published.begin_step(state());
+  run_.report.published.begin_step(state());
   crash_page().step.store(state().step, std::memory_order_relaxed);
-  if (parts_.profile != nullptr) {
-    parts_.profile->begin_step(state().step);
+  if (run_.report.profile != nullptr) {
+    run_.report.profile->begin_step(state().step);
   }
   events_.place().step = state().step;
   events_.place().microbatch = 0;
@@ -393,20 +380,20 @@ void Trainer::vote() {
 }
 
 void Trainer::end_step(const Decision& decision, bool has_data) {
-  parts_.metrics.set("lr", parts_.optimizer.lr(*view_.step().lr_factor));
+  run_.report.metrics.set("lr", run_.model.optimizer.lr(*view_.step().lr_factor));
   stop_.act_on(decision);
   roll_back_.note(requests_.take_spike(decision));
-  stop_.check_tokens(parts_.train_data.source().name());
+  stop_.check_tokens(run_.data.train.source().name());
   stop_.check_clock(decision);
   stop_.check_run_length();
   log_if_due(has_data);
   events_.fire(TENON_EVENT_AFTER_STEP);
-  if (state().step == stop_.first_step() + 1 && parts_.after_first_step != nullptr) {
-    parts_.after_first_step();
+  if (state().step == stop_.first_step() + 1) {
+    run_.ranks.owner.end_first_step();
   }
-  if (parts_.profile != nullptr && parts_.profile->ends_with(state().step)) {
+  if (run_.report.profile != nullptr && run_.report.profile->ends_with(state().step)) {
     events_.close_spans();
-    parts_.profile->finish();
+    run_.report.profile->finish();
   }
   const bool has_late_skips = view_.step().is_applied && finite_check_.take_late_skips();
   if (!view_.step().is_applied || has_late_skips) {
@@ -431,8 +418,7 @@ void Trainer::log_if_due(bool has_data) {
   if (stop_.is_over() || !has_data) {
     finite_check_.sync();  // later would be too late to roll back
   }
-  const bool ends_window =
-      parts_.train_data.window().has_value() && (!has_data || is_window_full());
+  const bool ends_window = run_.data.train.window().has_value() && (!has_data || is_window_full());
   const bool has_failed = finite_check_.guard().failure().has_value();
   if (log_.is_due() || ends_window || (has_failed && !log_.has_logged())) {
     log_.log(roll_back_.records().size());
@@ -449,10 +435,10 @@ void Trainer::roll_back() {
   place_.epoch_step = kNoStep;
   evaluator_.resume_after_roll_back();
   log_.restart_clock();
-  if (parts_.train_data.has_window() && !result.is_same_window) {
-    parts_.metric_set.begin_window({state().step, 0, true});
+  if (run_.data.train.has_window() && !result.is_same_window) {
+    run_.model.metrics.begin_window({state().step, 0, true});
   }
-  parts_.published.set(state());
+  run_.report.published.set(state());
   tenon_event& event = events_.place();
   event.step = state().step;
   event.message = result.why.c_str();
@@ -466,16 +452,21 @@ void Trainer::roll_back() {
 // ---- boundaries ----
 
 void Trainer::at_boundary(RunBoundary boundary) {
-  if (parts_.on_boundary != nullptr && boundary != RunBoundary::kStart) {
-    parts_.on_boundary(boundary, *this);
+  if (boundary != RunBoundary::kStart) {
+    if (run_.report.last_step.has_value()) {
+      run_.report.last_step->write(state().step);
+    }
+    if (const auto& on_boundary = run_.plan.request.on_boundary) {
+      on_boundary(boundary, *this);
+    }
   }
   checkpoints_.save_if_due(boundary);
 }
 
 // Nothing has changed since the last boundary, except that the run ends.
 void Trainer::save_at_end() {
-  checkpoints_.save_if_due(parts_.train_data.has_window() ? RunBoundary::kStep
-                                                          : RunBoundary::kWindow);
+  checkpoints_.save_if_due(run_.data.train.has_window() ? RunBoundary::kStep
+                                                        : RunBoundary::kWindow);
 }
 
 // ---- loading ----
@@ -487,7 +478,7 @@ void Trainer::take_over(const StateTree& tree) {
   roll_back_.pin_used();
   load_data(tree);
   events_.place().step = state().step;
-  parts_.published.set(state());
+  run_.report.published.set(state());
   if (!place_.resumes_epoch) {
     requests_.resume();
   }
@@ -496,7 +487,7 @@ void Trainer::take_over(const StateTree& tree) {
 // Takes the position in the data from another run, for a run that starts from scratch. Counts of
 // epochs and windows continue from that position; steps are counted from 0.
 void Trainer::take_position(const StateTree& tree) {
-  if (parts_.is_eval_only) {
+  if (run_.plan.request.is_eval_only) {
     return;
   }
   const auto count = [&](const char* name) {
@@ -507,16 +498,16 @@ void Trainer::take_position(const StateTree& tree) {
   place_.steps_in_window = static_cast<int64_t>(count("steps_in_window"));
   load_data(tree);
   if (place_.resumes_window) {
-    parts_.metric_set.begin_window({state().step, 0, true});
+    run_.model.metrics.begin_window({state().step, 0, true});
   }
-  parts_.published.set(state());
+  run_.report.published.set(state());
   stop_.check_run_length();
 }
 
 // Called once the counts of epochs and windows are loaded.
 void Trainer::load_data(const StateTree& tree) {
   whole_.load_data(tree);
-  const DataStream& data = parts_.train_data;
+  const DataStream& data = run_.data.train;
   const uint64_t epochs = state().epochs;
   place_.resumes_epoch = data.epoch() == epochs;
   place_.resumes_window = place_.resumes_epoch && data.has_window();
@@ -525,9 +516,9 @@ void Trainer::load_data(const StateTree& tree) {
 
 // Publishes loaded values to blocks, and makes sinks drop later records, unless nothing follows.
 void Trainer::show_loaded() {
-  parts_.sharded.publish();
+  run_.model.sharded.publish();
   if (stop_.complete() != StopConditions::Complete::kFinished) {
-    parts_.sinks.resume(state().step, evaluator_.saved_records());
+    run_.report.sinks.resume(state().step, evaluator_.saved_records());
   }
 }
 
@@ -549,10 +540,10 @@ void Trainer::report_failure(Error failure, Outcome& outcome) {
   view_.note_failure();
   if (failure.id() == "run.out_of_memory") {
     failure =
-        Error(failure.id(), failure.message() + ". " + memory_report(parts_, feed_.batch_bytes()));
+        Error(failure.id(), failure.message() + ". " + memory_report(run_, feed_.batch_bytes()));
   }
-  parts_.published.set(state());
-  const FailedEnd end = parts_.on_failure(failure);
+  run_.report.published.set(state());
+  const FailedEnd end = run_.ranks.owner.fail(failure);
   if (end.is_reported) {
     log_to_file(end.error.what());
   } else {
@@ -565,23 +556,23 @@ void Trainer::report_failure(Error failure, Outcome& outcome) {
 }
 
 void Trainer::report_end(bool has_failed, Outcome& outcome) {
-  if (parts_.profile != nullptr) {
+  if (run_.report.profile != nullptr) {
     events_.close_spans();
-    parts_.profile->finish_run(state().step);
+    run_.report.profile->finish_run(state().step);
   }
-  if (has_failed && parts_.ranks.role().is_alone()) {  // a save under way may still be valid
+  if (has_failed && run_.is_alone()) {  // a save under way may still be valid
     checkpoints_.finish_all();
   }
-  if (parts_.reads_at_end && !has_failed && evaluator_.restore_best()) {
-    parts_.sharded.publish();
+  if (!run_.plan.request.tables.export_to.empty() && !has_failed && evaluator_.restore_best()) {
+    run_.model.sharded.publish();
   }
   checkpoints_.add_counts(outcome);
   loader_.add_to(outcome);
   outcome.state = state();
   outcome.windows = feed_.count();
   outcome.packed = feed_.packed_rows();
-  if (parts_.flops != nullptr) {
-    outcome.flops = parts_.flops->total();
+  if (run_.report.flops != nullptr) {
+    outcome.flops = run_.report.flops->total();
   }
   outcome.non_finite = finite_check_.guard().count();
   outcome.best = evaluator_.best();
@@ -589,9 +580,9 @@ void Trainer::report_end(bool has_failed, Outcome& outcome) {
   outcome.seconds = stop_.seconds();
   events_.place().is_train = 1;
   events_.fire_in_reverse(TENON_EVENT_END, outcome.reason);
-  parts_.train_data.close_window();
-  parts_.sinks.flush();
-  outcome.lost_records = parts_.sinks.num_lost();
+  run_.data.train.close_window();
+  run_.report.sinks.flush();
+  outcome.lost_records = run_.report.sinks.num_lost();
   outcome.last_metrics = log_.last_metrics();
   outcome.last_metrics.merge(std::map(evaluator_.last_metrics()));
 }

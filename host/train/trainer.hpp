@@ -17,12 +17,12 @@
 #include "host/train/loop_requests.hpp"
 #include "host/train/roll_back.hpp"
 #include "host/train/run_loader.hpp"
+#include "host/train/run_services.hpp"
 #include "host/train/run_state/outcome.hpp"
 #include "host/train/state_fields.hpp"
 #include "host/train/step_log.hpp"
 #include "host/train/stop_conditions.hpp"
 #include "host/train/train_step.hpp"
-#include "host/train/trainer_parts.hpp"
 #include "host/train/whole_state.hpp"
 #include "host/train/window_feed.hpp"
 
@@ -34,8 +34,8 @@ namespace tenon {
 
 class Trainer final : public WithStateFields<Trainer> {
  public:
-  // `hooks` are in the order of the recipe.
-  Trainer(TrainerParts parts, std::vector<HookProxy> hooks);
+  // `run` is borrowed.
+  explicit Trainer(RunServices& run);
 
   // Runs from before_init to end. Returns errors in the outcome; throws nothing.
   Outcome run();
@@ -106,20 +106,21 @@ class Trainer final : public WithStateFields<Trainer> {
   void report_failure(Error failure, Outcome& outcome);
   void report_end(bool has_failed, Outcome& outcome);
 
-  TrainerParts parts_;
+  RunServices& run_;
   Place place_;
   StopConditions stop_;
   LoopRequests requests_;
+  GradientStatistics gradients_;
   FiniteCheck finite_check_;
+  StepLog log_;
   HookView view_;
   LoopEvents events_;
-  StepLog log_;
   WindowFeed feed_;
   TrainStep step_;
   Evaluator evaluator_;
+  WholeState whole_;
   CheckpointDriver checkpoints_;
   RollBack roll_back_;
-  WholeState whole_;
   RunLoader loader_;
 };
 

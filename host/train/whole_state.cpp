@@ -37,31 +37,57 @@ StateTree training_position(const StateTree& state) {
 
 }  // namespace
 
-void WholeState::snapshot(StateTree& tree) const {
-  if (parts_.before_snapshot) {
-    parts_.before_snapshot();
+WholeState::WholeState(RunServices& run, FiniteCheck& finite_check)
+    : run_(run), finite_check_(finite_check) {
+  ModelServices& model = run.model;
+  const auto add = [this](const char* name, Stateful* part) {
+    if (part != nullptr) {
+      trained_.emplace_back(name, part);
+    }
+  };
+  add(kBest, model.best.get());  // first: its load() overwrites the parameters with the best ones
+  add(kModels, run.data.model_values.get());
+  add(kParameters, &model.parameters);
+  add(kOptimizer, &model.optimizer);
+  add(kAverages, model.averages.has_value() ? &*model.averages : nullptr);
+  add(kLossScale, model.loss_scale.has_value() ? &*model.loss_scale : nullptr);
+  add(kTables, model.tables.get());
+  add(kMetricBook, &run.report.metrics);
+  add(kGuard, &finite_check.guard());
+  weights_.emplace_back(kParameters, &model.parameters);
+  if (model.tables != nullptr) {
+    weights_.emplace_back(kTables, model.tables.get());
   }
+  const std::vector<EvalSet>& sets = run.data.eval_sets;
+  for (size_t i = 0; i < sets.size(); ++i) {
+    if (has_paired_windows(sets[i], run.recipe().eval, run.data.train)) {
+      data_.emplace_back(state_path(kEvalData, std::to_string(i)), sets[i].data);
+    }
+  }
+  data_.emplace_back(kTrainData, &run.data.train);
+}
+
+void WholeState::snapshot(StateTree& tree) const {
+  finite_check_.sync();
   tree.set_version("", kRunStateVersion);
   for (const HasStateFields* const owner : loop_) {
     owner->put_fields(tree, kRun);
   }
-  for (const auto& [name, part] : parts_.trained) {
+  for (const auto& [name, part] : trained_) {
     part->snapshot(tree, name);
   }
-  if (parts_.components != nullptr) {
-    parts_.components->snapshot(tree, kComponents);
+  if (run_.data.components != nullptr) {
+    run_.data.components->snapshot(tree, kComponents);
   }
-  if (parts_.metrics != nullptr) {
-    parts_.metrics->snapshot(tree, kMetrics);
-  }
-  for (const auto& [name, part] : parts_.data) {
+  run_.model.metrics.snapshot(tree, kMetrics);
+  for (const auto& [name, part] : data_) {
     part->snapshot(tree, name);
   }
 }
 
 void WholeState::snapshot_weights(StateTree& tree) const {
   tree.set_version("", kRunStateVersion);
-  for (const auto& [name, part] : parts_.weights) {
+  for (const auto& [name, part] : weights_) {
     part->snapshot(tree, name);
   }
 }
@@ -81,17 +107,17 @@ void WholeState::load(const StateTree& tree) {
 }
 
 void WholeState::load_data(const StateTree& tree) {
-  for (const auto& [name, part] : parts_.data) {
+  for (const auto& [name, part] : data_) {
     part->load(tree, name);
   }
 }
 
 bool WholeState::has_new_position() const {
   StateTree now(StateTree::Copies::kNone);
-  if (parts_.components != nullptr) {
-    parts_.components->snapshot(now, kComponents);
+  if (run_.data.components != nullptr) {
+    run_.data.components->snapshot(now, kComponents);
   }
-  for (const auto& [name, part] : parts_.data) {
+  for (const auto& [name, part] : data_) {
     part->snapshot(now, name);
   }
   return !(training_position(now) == loaded_position_);
@@ -110,25 +136,23 @@ std::string WholeState::saved_role(const StateTree& tree, const std::string& rol
     return "";  // the dataset had no state yet in the release that saved the run
   }
   const std::string prefix = std::string(kMetrics) + "/";
-  if (parts_.metrics == nullptr || !role.starts_with(prefix)) {
+  if (!role.starts_with(prefix)) {
     return role;
   }
   const auto place =
-      parts_.metrics->saved_place(tree, kMetrics, std::stoul(role.substr(prefix.size())));
+      run_.model.metrics.saved_place(tree, kMetrics, std::stoul(role.substr(prefix.size())));
   return place.has_value() ? state_path(kMetrics, std::to_string(*place)) : "";
 }
 
 void WholeState::load_trained(const StateTree& tree,
                               const std::function<std::string(const std::string& role)>& role_in) {
-  for (const auto& [name, part] : parts_.trained) {
+  for (const auto& [name, part] : trained_) {
     part->load(tree, name);
   }
-  if (parts_.components != nullptr) {
-    parts_.components->load(tree, kComponents, role_in);
+  if (run_.data.components != nullptr) {
+    run_.data.components->load(tree, kComponents, role_in);
   }
-  if (parts_.metrics != nullptr) {
-    parts_.metrics->load(tree, kMetrics);
-  }
+  run_.model.metrics.load(tree, kMetrics);
 }
 
 void WholeState::load_loop(const StateTree& tree, FieldsToLoad which) {

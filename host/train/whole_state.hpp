@@ -21,18 +21,8 @@ namespace tenon {
 
 class WholeState {
  public:
-  // A subtree and its owner.
-  using Part = std::pair<std::string, Stateful*>;
   // All are borrowed.
-  struct Parts {
-    std::vector<Part> trained;              // loaded in this order
-    std::vector<Part> data;                 // positions in datasets
-    std::vector<Part> weights;              // entries that exports use
-    ComponentStates* components = nullptr;  // null if none has a state
-    MetricSet* metrics = nullptr;           // null if there are none
-    std::function<void()> before_snapshot;  // may be empty
-  };
-  explicit WholeState(Parts parts) : parts_(std::move(parts)) {}
+  WholeState(RunServices& run, FiniteCheck& finite_check);
 
   // Adds owners of the loop's fields, before the first snapshot or load. They are borrowed.
   void add(const std::vector<HasStateFields*>& owners) {
@@ -61,7 +51,13 @@ class WholeState {
                     const std::function<std::string(const std::string& role)>& role_in);
   void load_loop(const StateTree& tree, FieldsToLoad which);
 
-  Parts parts_;
+  using Part = std::pair<std::string, Stateful*>;  // a subtree and its owner
+
+  RunServices& run_;
+  FiniteCheck& finite_check_;
+  std::vector<Part> trained_;  // loaded in this order
+  std::vector<Part> data_;     // positions in datasets
+  std::vector<Part> weights_;  // entries that exports use
   std::vector<HasStateFields*> loop_;
   StateTree loaded_position_;
 };

@@ -23,14 +23,13 @@ namespace {
 // Measures how long training waits for data.
 class WaitTimer {
  public:
-  using Listener = std::function<void(std::chrono::steady_clock::duration)>;
-  explicit WaitTimer(const Listener& on_wait) : on_wait_(on_wait) {}
-  ~WaitTimer() { on_wait_(std::chrono::steady_clock::now() - began_); }
+  explicit WaitTimer(StepLog& log) : log_(log) {}
+  ~WaitTimer() { log_.add_data_wait(std::chrono::steady_clock::now() - began_); }
   WaitTimer(const WaitTimer&) = delete;
   WaitTimer& operator=(const WaitTimer&) = delete;
 
  private:
-  const Listener& on_wait_;
+  StepLog& log_;
   const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
 };
 
@@ -85,57 +84,69 @@ void get_sequences(const StateTree& tree, const std::string& place, Batch& batch
 
 }  // namespace
 
+WindowFeed::WindowFeed(RunServices& run, const StopConditions& stop, StepLog& log)
+    : run_(run), stop_(stop), log_(log) {
+  for (const EvalSet& set : run.data.eval_sets) {
+    if (has_paired_windows(set, run.recipe().eval, run.data.train)) {
+      paired_.push_back(set.data);
+    }
+  }
+}
+
 void WindowFeed::begin_epoch(uint64_t epoch) {
   // The stream counts from 0 again.
-  count_.skipped += static_cast<uint64_t>(parts_.data.num_skipped());
-  count_.repeated += static_cast<uint64_t>(parts_.data.num_repeated());
-  parts_.data.begin_epoch(epoch);
-  for (DataStream* const paired : parts_.paired) {
+  count_.skipped += static_cast<uint64_t>(run_.data.train.num_skipped());
+  count_.repeated += static_cast<uint64_t>(run_.data.train.num_repeated());
+  run_.data.train.begin_epoch(epoch);
+  for (DataStream* const paired : paired_) {
     paired->begin_epoch(epoch);
   }
 }
 
 NextWindow WindowFeed::open(DataStream& data) {
-  return next_window_together(data, parts_.ranks.all(), parts_.gives_up);
+  return next_window_together(data, run_.ranks.groups.all(), [this] {
+    return stop_.is_interrupted() || stop_.is_time_up();
+  });
 }
 
 NextWindow WindowFeed::open_next() {
   NextWindow next = NextWindow::kEnd;
   {
-    const WaitTimer timer(parts_.on_wait);
-    next = open(parts_.data);
+    const WaitTimer timer(log_);
+    next = open(run_.data.train);
   }
-  for (DataStream* const paired : parts_.paired) {
+  for (DataStream* const paired : paired_) {
     if (next != NextWindow::kOpen) {
       break;
     }
     next = open(*paired);
-    if (next == NextWindow::kEnd && parts_.ranks.role().is_first()) {
-      log_warning("the epoch ends before window " + parts_.data.window_label() +
+    if (next == NextWindow::kEnd && run_.ranks.groups.role().is_first()) {
+      log_warning("the epoch ends before window " + run_.data.train.window_label() +
                   ", which is skipped: " + paired->source().name() +
                   " has no window to evaluate on beside it");
     }
   }
-  if (next != NextWindow::kOpen && parts_.data.has_window()) {
-    parts_.data.take_back_window();
+  if (next != NextWindow::kOpen && run_.data.train.has_window()) {
+    run_.data.train.take_back_window();
   }
   return next;
 }
 
 const std::string& WindowFeed::begin_window() {
-  count_.last = parts_.data.window_label();
+  count_.last = run_.data.train.window_label();
   return count_.last;
 }
 
 // Each rank has its own shards of a stream, so ranks add up their numbers.
 void WindowFeed::report_end_of_window() {
-  DataStream& data = parts_.data;
+  DataStream& data = run_.data.train;
   int64_t num_dropped = data.loader().num_dropped();
   if (takes_turns()) {
-    parts_.ranks.samples().all_reduce(std::span(&num_dropped, 1), Reduce::kSum, "end of a window");
+    run_.ranks.groups.samples().all_reduce(
+        std::span(&num_dropped, 1), Reduce::kSum, "end of a window");
   }
   count_.dropped += num_dropped;
-  if (num_dropped > 0 && parts_.ranks.role().is_first()) {
+  if (num_dropped > 0 && run_.ranks.groups.role().is_first()) {
     log_info(
         formatted("dropped {} samples at the end of {}",
                   num_dropped,
@@ -144,22 +155,22 @@ void WindowFeed::report_end_of_window() {
 }
 
 void WindowFeed::report_empty_window() {
-  if (!parts_.data.window().has_value()) {
+  if (!run_.data.train.window().has_value()) {
     return;
   }
   ++count_.empty;
-  if (parts_.ranks.role().is_first()) {
-    log_info("window " + parts_.data.window_label() + " is empty");
+  if (run_.ranks.groups.role().is_first()) {
+    log_info("window " + run_.data.train.window_label() + " is empty");
   }
 }
 
 void WindowFeed::report_packing() {
-  const PackedSource* const packed = parts_.data.source().packed();
-  if (packed == nullptr || !parts_.ranks.role().is_first()) {
+  const PackedSource* const packed = run_.data.train.source().packed();
+  if (packed == nullptr || !run_.ranks.groups.role().is_first()) {
     return;
   }
-  const PackCounts counts = parts_.data.pack_counts_of_epoch();
-  const std::string line = formatted("epoch {}: ", parts_.data.epoch().value_or(0)) +
+  const PackCounts counts = run_.data.train.pack_counts_of_epoch();
+  const std::string line = formatted("epoch {}: ", run_.data.train.epoch().value_or(0)) +
                            tenon::describe(counts, packed->options());
   if (counts.lost > 0) {
     log_warning(line);
@@ -169,11 +180,11 @@ void WindowFeed::report_packing() {
 }
 
 std::optional<PackedRows> WindowFeed::packed_rows() const {
-  const PackedSource* const packed = parts_.data.source().packed();
+  const PackedSource* const packed = run_.data.train.source().packed();
   if (packed == nullptr) {
     return std::nullopt;
   }
-  const PackCounts counts = parts_.data.pack_counts();
+  const PackCounts counts = run_.data.train.pack_counts();
   return PackedRows{.row_tokens = packed->options().length,
                     .rows = counts.rows,
                     .tokens = counts.tokens,
@@ -184,8 +195,8 @@ std::optional<PackedRows> WindowFeed::packed_rows() const {
 
 void WindowFeed::report_end_of_epoch() {
   report_packing();
-  const std::vector<std::string> unmatched = parts_.data.excluded().unmatched();
-  if (!unmatched.empty() && !has_reported_skip_list_ && parts_.ranks.role().is_first()) {
+  const std::vector<std::string> unmatched = run_.data.train.excluded().unmatched();
+  if (!unmatched.empty() && !has_reported_skip_list_ && run_.ranks.groups.role().is_first()) {
     log_warning("/data/skip_windows: no window of the epoch has the label or id " +
                 joined(unmatched));
   }
@@ -193,8 +204,8 @@ void WindowFeed::report_end_of_epoch() {
 }
 
 void WindowFeed::fail_empty_epoch() const {
-  const int64_t num_skipped = parts_.data.num_skipped();
-  const PackedSource* const packed = parts_.data.source().packed();
+  const int64_t num_skipped = run_.data.train.num_skipped();
+  const PackedSource* const packed = run_.data.train.source().packed();
   std::string why;
   if (num_skipped > 0) {
     why += formatted("; {} of its windows were skipped, as requested", num_skipped);
@@ -202,50 +213,51 @@ void WindowFeed::fail_empty_epoch() const {
   if (packed != nullptr && packed->options().over_long == OverLong::kDrop) {
     why += formatted("; packing drops samples of more than {} tokens", packed->options().length);
   }
-  throw Error("data.empty", parts_.data.source().name() + " gave no batch in a whole epoch" + why);
+  throw Error("data.empty",
+              run_.data.train.source().name() + " gave no batch in a whole epoch" + why);
 }
 
 WindowCount WindowFeed::count() const {
   WindowCount count = count_;
-  count.skipped += static_cast<uint64_t>(parts_.data.num_skipped());
-  count.repeated += static_cast<uint64_t>(parts_.data.num_repeated());
-  count.left_out = parts_.data.source().report().left_out;
+  count.skipped += static_cast<uint64_t>(run_.data.train.num_skipped());
+  count.repeated += static_cast<uint64_t>(run_.data.train.num_repeated());
+  count.left_out = run_.data.train.source().report().left_out;
   return count;
 }
 
 // ---- batches of the open window ----
 
 bool WindowFeed::has_next_batch() {
-  const WaitTimer timer(parts_.on_wait);
-  return parts_.data.loader().has_next();
+  const WaitTimer timer(log_);
+  return run_.data.train.loader().has_next();
 }
 
 std::optional<Batch> WindowFeed::next_batch() {
-  const WaitTimer timer(parts_.on_wait);
-  return parts_.data.loader().next();
+  const WaitTimer timer(log_);
+  return run_.data.train.loader().next();
 }
 
 bool WindowFeed::takes_turns() const {
-  return !is_alone() && parts_.data.source().info().style == DatasetStyle::kStream;
+  return !is_alone() && run_.data.train.source().info().style == DatasetStyle::kStream;
 }
 
 // True if this rank reads the shard, and has another batch of it.
 bool WindowFeed::has_turn(uint32_t shard) const {
-  const WaitTimer timer(parts_.on_wait);
-  return shard % parts_.ranks.samples().size() == parts_.ranks.samples().rank() &&
-         parts_.data.loader().next_shard() == shard;
+  const WaitTimer timer(log_);
+  return shard % run_.ranks.groups.samples().size() == run_.ranks.groups.samples().rank() &&
+         run_.data.train.loader().next_shard() == shard;
 }
 
 bool WindowFeed::start_reading() {
   if (!takes_turns()) {
-    return any_rank(parts_.ranks.samples(), has_next_batch());
+    return any_rank(run_.ranks.groups.samples(), has_next_batch());
   }
   // Each rank knows the state of its own shards: 2 * batches + 1, plus 1 if the shard has ended.
-  std::vector<int64_t> states(parts_.data.source().info().num_shards, 0);
-  for (const ShardPosition& shard : parts_.data.loader().position().shards) {
+  std::vector<int64_t> states(run_.data.train.source().info().num_shards, 0);
+  for (const ShardPosition& shard : run_.data.train.loader().position().shards) {
     states[shard.shard] = 2 * shard.num_batches + 1 + (shard.has_ended ? 1 : 0);
   }
-  parts_.ranks.samples().all_reduce(states, Reduce::kMax, "shards of a window");
+  run_.ranks.groups.samples().all_reduce(states, Reduce::kMax, "shards of a window");
   std::vector<ShardTurns::Shard> shards;
   shards.reserve(states.size());
   for (const int64_t state : states) {
@@ -258,7 +270,7 @@ bool WindowFeed::start_reading() {
 
 // Looks for this rank's turn among the next ones. Returns true if this rank has a batch for it.
 bool WindowFeed::ask() {
-  asked_ = turns_->next_of_each_rank(parts_.ranks.samples().size());
+  asked_ = turns_->next_of_each_rank(run_.ranks.groups.samples().size());
   return std::ranges::any_of(asked_, [this](uint32_t shard) { return has_turn(shard); });
 }
 
@@ -266,19 +278,19 @@ bool WindowFeed::ask() {
 bool WindowFeed::resolve_turns() {
   while (agreed_.empty() && !turns_->has_ended()) {
     const bool has_batch = ask();
-    Agreement agreement(parts_.ranks.all());
+    Agreement agreement(run_.ranks.groups.all());
     if (has_batch) {
       agreement.vote(Vote::kMoreData);
     }
     agreement.start();
     pass_asked(agreement);
   }
-  TENON_ASSERT(!agreed_.empty() || !parts_.data.loader().has_next(), "a batch without a turn");
+  TENON_ASSERT(!agreed_.empty() || !run_.data.train.loader().has_next(), "a batch without a turn");
   return !agreed_.empty();
 }
 
 void WindowFeed::pass_asked(Agreement& votes) {
-  const std::vector<uint32_t> readers = parts_.ranks.role().ranks_of(RankSet::kSamples);
+  const std::vector<uint32_t> readers = run_.ranks.groups.role().ranks_of(RankSet::kSamples);
   std::vector<int64_t> answers;
   for (const uint32_t shard : asked_) {
     const bool has_batch = votes.has_voted(readers[shard % readers.size()], Vote::kMoreData);
@@ -307,14 +319,14 @@ bool WindowFeed::hear(Agreement& votes) {
 // Takes the batches of as many turns as a step has microbatches over all ranks. A rank with fewer
 // turns than others adds empty batches, since microbatches have collectives.
 std::vector<Batch> WindowFeed::take_turns() {
-  const uint32_t num_ranks = parts_.ranks.samples().size();
-  const auto most = static_cast<size_t>(parts_.microbatches_per_step) * num_ranks;
+  const uint32_t num_ranks = run_.ranks.groups.samples().size();
+  const auto most = static_cast<size_t>(run_.plan.loop.microbatches_per_step) * num_ranks;
   std::vector<Batch> batches;
   std::vector<size_t> num_of_rank(num_ranks, 0);
   std::vector<uint32_t> taken = std::exchange(agreed_, {});
   for (const uint32_t shard : taken) {
     ++num_of_rank[shard % num_ranks];
-    if (shard % num_ranks == parts_.ranks.samples().rank()) {
+    if (shard % num_ranks == run_.ranks.groups.samples().rank()) {
       batches.push_back(*next_batch());
     }
   }
@@ -327,7 +339,7 @@ std::vector<Batch> WindowFeed::take_turns() {
         batches.push_back(*next_batch());
       }
     }
-    parts_.ranks.samples().all_reduce(has_batch, Reduce::kMax, "turns at shards");
+    run_.ranks.groups.samples().all_reduce(has_batch, Reduce::kMax, "turns at shards");
     for (size_t i = 0; i < turns.size(); ++i) {
       num_of_rank[turns[i] % num_ranks] += static_cast<size_t>(has_batch[i]);
       count += static_cast<size_t>(has_batch[i]);
@@ -335,7 +347,7 @@ std::vector<Batch> WindowFeed::take_turns() {
     turns_->pass(turns, has_batch);
   }
   while (batches.size() < *std::ranges::max_element(num_of_rank)) {
-    batches.push_back(empty_batch(parts_.data.source().info().schema));
+    batches.push_back(empty_batch(run_.data.train.source().info().schema));
   }
   return batches;
 }
@@ -348,7 +360,7 @@ std::vector<Microbatch> WindowFeed::take_microbatches() {
       microbatches.push_back({.batch = std::move(batch)});
     }
   } else {
-    for (int64_t i = 0; i < parts_.microbatches_per_step; ++i) {
+    for (int64_t i = 0; i < run_.plan.loop.microbatches_per_step; ++i) {
       std::optional<Batch> batch = next_batch();
       if (!batch.has_value()) {
         break;
@@ -356,7 +368,7 @@ std::vector<Microbatch> WindowFeed::take_microbatches() {
       microbatches.push_back({.batch = std::move(*batch)});
     }
   }
-  if (parts_.repeats_first_batch) {
+  if (run_.recipe().train.overfit_batch) {
     repeat_first(microbatches);
   }
   batch_bytes_ = 0;
@@ -417,7 +429,7 @@ void WindowFeed::get_first_batches(const StateTree& tree, const std::string& at)
   for (int64_t i = 0; i < count; ++i) {
     const std::string place = state_path(at, std::to_string(i));
     Batch batch;
-    batch.schema = parts_.data.source().info().schema;
+    batch.schema = run_.data.train.source().info().schema;
     batch.samples = saved_signed_count(tree, state_path(place, "samples"));
     batch.tokens = saved_signed_count(tree, state_path(place, "tokens"));
     if (const std::string packed = state_path(place, "packed_samples");

@@ -27,18 +27,9 @@ namespace tenon {
 
 class WindowFeed final : public WithStateFields<WindowFeed> {
  public:
-  // All are borrowed.
-  struct Parts {
-    DataStream& data;
-    std::vector<DataStream*> paired;  // evaluation sets with windows paired with training windows
-    RankGroups& ranks;
-    // Called after each wait for data, with its duration.
-    std::function<void(std::chrono::steady_clock::duration)> on_wait;
-    std::function<bool()> gives_up;  // true if ranks should stop waiting for a window
-    int64_t microbatches_per_step = 1;
-    bool repeats_first_batch = false;
-  };
-  explicit WindowFeed(Parts parts) : parts_(std::move(parts)) {}
+  // All are borrowed. Time that training waits for data is added to `log`. Ranks stop waiting for a
+  // window when `stop` is interrupted or its time is up.
+  WindowFeed(RunServices& run, const StopConditions& stop, StepLog& log);
 
   // ---- epochs and windows ----
 
@@ -95,7 +86,7 @@ class WindowFeed final : public WithStateFields<WindowFeed> {
 
  private:
   void report_packing();
-  bool is_alone() const { return parts_.ranks.samples().is_alone(); }
+  bool is_alone() const { return run_.ranks.groups.samples().is_alone(); }
   bool has_next_batch();
   // True if ranks take turns at the shards of a stream.
   bool takes_turns() const;
@@ -110,8 +101,11 @@ class WindowFeed final : public WithStateFields<WindowFeed> {
   void put_first_batches(StateTree& tree, const std::string& at) const;
   void get_first_batches(const StateTree& tree, const std::string& at);
 
-  Parts parts_;
-  WindowCount count_;  // excluding the epoch under way
+  RunServices& run_;
+  const StopConditions& stop_;
+  StepLog& log_;
+  std::vector<DataStream*> paired_;  // evaluation sets with windows paired with training windows
+  WindowCount count_;                // excluding the epoch under way
   // Turns at the shards of the open window.
   std::optional<ShardTurns> turns_;
   std::vector<uint32_t> asked_;   // turns whose ranks are asked for a batch

@@ -18,6 +18,7 @@
 #include <vector>
 
 namespace tenon {
+
 RunModels::RunModels(const Recipe& recipe, ComponentFactory& factory) {
   uint32_t num_parameters = 0;
   uint32_t num_buffers = 0;
@@ -47,6 +48,10 @@ RunModels::RunModels(const Recipe& recipe, ComponentFactory& factory) {
   for (const ModelUse& use : recipe.further_models) {
     add(use, "models/" + use.name);
   }
+}
+
+RunModels::RunModels(const ModelUse& use, ModelProxy proxy, ModelGraph graph) {
+  members_.push_back({.use = use, .proxy = std::move(proxy), .graph = std::move(graph)});
 }
 
 void RunModels::add_stored(const ModelUse& use, ModelProxy proxy, ModelGraph graph) {

@@ -25,6 +25,8 @@ class RunModels {
   // Errors  plugin.*; model.cannot_share; model.cannot_store; model.vocabularies_differ; those of
   //         recipe_model and add_parametrizations
   RunModels(const Recipe& recipe, ComponentFactory& factory);
+  // One model, created and described already. `use` is borrowed.
+  RunModels(const ModelUse& use, ModelProxy proxy, ModelGraph graph);
   RunModels(const RunModels&) = delete;
   RunModels& operator=(const RunModels&) = delete;
 

@@ -30,6 +30,7 @@
 #include "host/train/objective/chunked_loss.hpp"
 #include "host/train/objective/loss_set.hpp"
 #include "host/train/objective/metric_set.hpp"
+#include "host/train/run_plan/model_plan.hpp"
 
 #include <c10/core/DefaultDtype.h>
 #include <c10/core/ScalarTypeToTypeMeta.h>
@@ -150,28 +151,21 @@ class Planning {
   Planning(const Recipe& recipe, PluginRegistry& registry, const PlanRequest& request)
       : recipe_(recipe),
         request_(request),
-        precision_(precision_policy(recipe.train.precision,
-                                    is_for_gpu(recipe) ? ComputesOn::kGpu : ComputesOn::kCpu)),
         role_(mesh(recipe, request)),
         abi_mesh_(role_.mesh().view()),
-        factory_(registry, recipe, abi_mesh_) {
+        factory_(registry, recipe, abi_mesh_),
+        context_(context()) {
     set_kernel_policy(kernel_policy_of(recipe.kernels));
-    exec_.seed = recipe.seed;
-    exec_.device = is_for_gpu(recipe) ? at::Device(at::kCUDA, 0) : at::Device(at::kCPU);
-    exec_.compute_dtype = precision_.compute;
-    exec_.autocast_dtype = precision_.autocast;
-    exec_.mesh = &abi_mesh_;
-    exec_.tensors = tensor_service();
-    exec_.ops = op_service();
     // Plugins build their modules in the default dtype.
-    c10::set_default_dtype(c10::scalarTypeToTypeMeta(precision_.exact()));
+    c10::set_default_dtype(c10::scalarTypeToTypeMeta(context_.precision.exact()));
   }
 
   RecipePlan plan() {
     PlanSubject& subject = result_.subject;
-    models_.emplace(recipe_, factory_);
-    subject.graph = models_->joined();
-    make_losses();
+    model_.models = std::make_unique<RunModels>(recipe_, factory_);
+    model_.graph = model_.models->joined();
+    choose_blocks();
+    subject.graph = model_.graph;
     const std::vector<bool> recomputed = recomputed_blocks(recipe_.train.recompute, subject.graph);
     const bool recomputes = std::ranges::find(recomputed, true) != recomputed.end();
     if (recomputes) {  // otherwise, a plan that fits may recompute all
@@ -188,7 +182,7 @@ class Planning {
     }
     subject.frees_gradients = recipe_.train.update_in_backward;
     subject.has_averages = averages_parameters();
-    subject.buffer_bytes = bytes_of_buffers(subject.graph, precision_.compute);
+    subject.buffer_bytes = bytes_of_buffers(subject.graph, context_.precision.compute);
     subject.tileable = tileable_blocks(subject.graph);
     add_groups();
     read_train_set();
@@ -239,38 +233,28 @@ class Planning {
   }
 
   void add_groups() {
-    const ModelGraph& graph = result_.subject.graph;
-    const ModelGraph& trained = models_->trained().graph;
-    const OptimizerPlan optimizers = plan_optimizers(recipe_.optimizer, trained);
-    std::vector<OptimizerInfo> infos;
-    for (size_t i = 0; i < optimizers.partitions.size(); ++i) {
-      const OptimizerProxy proxy(
-          factory_.create(optimizers.partitions[i].use, formatted("optimizer/{}", i)));
+    const ModelGraph& trained = model_.trained_graph();
+    plan_updates(model_, context_);
+    const std::vector<uint32_t>& partition_of = model_.optimizers.partition_of;
+    for (size_t i = 0; i < model_.partitions.size(); ++i) {
+      const OptimizerInfo& info = model_.partitions[i].optimizer.info();
       std::vector<std::vector<int64_t>> shapes;
       for (size_t p = 0; p < trained.parameters.size(); ++p) {
-        if (optimizers.partition_of[p] == i && trained.parameters[p].same_as == kNoIndex) {
+        if (partition_of[p] == i && trained.parameters[p].same_as == kNoIndex) {
           shapes.push_back(trained.parameters[p].shape);
         }
       }
       result_.subject.optimizer_bytes.push_back(
-          slot_bytes(proxy.info(), precision_.stored, shapes));
-      result_.subject.optimizer_slots.push_back(proxy.info().slots.size());
-      infos.push_back(proxy.info());
+          slot_bytes(info, context_.precision.stored, shapes));
+      result_.subject.optimizer_slots.push_back(info.slots.size());
     }
-    check_matrices(optimizers, infos, trained);
-    std::vector<bool> needs_whole(graph.parameters.size(), false);
-    for (size_t p = 0; p < trained.parameters.size(); ++p) {
-      needs_whole[p] = !infos[optimizers.partition_of[p]].is_elementwise();
-    }
-    const std::vector<bool> unsharded =
-        unsharded_parameters(recipe_.parallel, graph, std::move(needs_whole));
-    result_.subject.groups = lay_out_groups(
-        graph,
-        {.stored = precision_.stored,
-         .seen = precision_.compute,
-         .partition_of = [&](uint32_t p) { return optimizers.partition_of[p]; },
-         .is_unsharded = [&](uint32_t p) { return unsharded[p]; },
-         .block_of = [&](uint32_t p) { return infos[optimizers.partition_of[p]].block; }});
+    const ParameterLayout& layout = model_.layout;
+    result_.subject.groups = lay_out_groups(model_.graph,
+                                            {.stored = layout.dtype,
+                                             .seen = *layout.seen_dtype,
+                                             .partition_of = layout.partition_of,
+                                             .is_unsharded = layout.is_unsharded,
+                                             .block_of = layout.block_of});
   }
 
   // Finds the fields of a microbatch.
@@ -283,7 +267,7 @@ class Planning {
         "data/train",
         seed,
         false,
-        StoredFields{.names = models_->stored_fields(), .dtype = precision_.exact()});
+        StoredFields{.names = model_.models->stored_fields(), .dtype = context_.precision.exact()});
     DataSource& source = train_set_->source();
     const std::vector<FieldInfo>& schema = *source.info().schema;
     check_model_fields(subject.graph, readable_fields(schema), source.name());
@@ -343,24 +327,25 @@ class Planning {
         is_trainable[p] = group.is_trainable;
       }
     }
-    subject.costs = block_costs(models_->list(),
-                                subject.graph,
-                                {.fields = std::move(fields),
-                                 .num_samples = recipe_.data.batch_size,
-                                 .stored = precision_.stored,
-                                 .seen = precision_.compute,
-                                 .is_trainable = [&](uint32_t p) { return is_trainable[p]; },
-                                 .counts_attention = counts_attention && can_keep_attention(exec_),
-                                 .base = exec_});
+    subject.costs =
+        block_costs(model_.models->list(),
+                    subject.graph,
+                    {.fields = std::move(fields),
+                     .num_samples = recipe_.data.batch_size,
+                     .stored = context_.precision.stored,
+                     .seen = context_.precision.compute,
+                     .is_trainable = [&](uint32_t p) { return is_trainable[p]; },
+                     .counts_attention = counts_attention && can_keep_attention(context_.exec),
+                     .base = context_.exec});
     add_products(is_trainable);
-    add_losses(*losses_);
+    add_losses(*model_.losses);
   }
 
   // Products of fp32 factors on a CPU may run by Tenon's own kernels, which pack the factors.
   void add_products(const std::vector<bool>& is_trainable) {
     PlanSubject& subject = result_.subject;
-    if (is_for_gpu(recipe_) || precision_.compute != at::kFloat ||
-        precision_.autocast.has_value()) {
+    if (is_for_gpu(recipe_) || context_.precision.compute != at::kFloat ||
+        context_.precision.autocast.has_value()) {
       return;
     }
     const int64_t rows = recipe_.data.batch_size * std::max<int64_t>(1, result_.tokens_a_sample);
@@ -443,31 +428,14 @@ class Planning {
             .moves_activations = !settings.offload_activations.empty()};
   }
 
-  // Binds the losses, and drops the blocks that neither they nor metrics need.
-  void make_losses() {
-    std::vector<NamedLoss> losses;
-    for (size_t i = 0; i < recipe_.losses.size(); ++i) {
-      const LossUse& use = recipe_.losses[i];
-      LossProxy proxy(factory_.create(use.use, formatted("losses/{}", i)));
-      is_hand_written_.push_back(proxy.has_backward());
-      losses.push_back({use.name, use.weight, use.inputs, std::move(proxy)});
+  // Binds losses and metrics, and drops the blocks that neither needs.
+  void choose_blocks() {
+    CreatedObjective created = create_objective(context_);
+    for (const NamedLoss& loss : created.losses) {
+      is_hand_written_.push_back(loss.proxy.has_backward());
     }
-    std::vector<NamedMetric> metrics;
-    for (size_t i = 0; i < recipe_.metrics.size(); ++i) {
-      const MetricUse& use = recipe_.metrics[i];
-      metrics.push_back({use.name,
-                         use.inputs,
-                         MetricProxy(factory_.create(use.use, formatted("metrics/{}", i)))});
-    }
-    ModelGraph& graph = result_.subject.graph;
-    const LossSet& set = losses_.emplace(std::move(losses), graph, recipe_.model.name, exec_);
-    const MetricSet metric_set(std::move(metrics), graph, recipe_.model.name, exec_);
-    std::vector<uint32_t> read = metric_set.values_read();
-    for (size_t i = 0; i < set.size(); ++i) {
-      const std::vector<uint32_t> of_loss = set.values_read(i);
-      read.insert(read.end(), of_loss.begin(), of_loss.end());
-    }
-    skip_unread_blocks(graph, read);
+    bind_objective(model_, std::move(created), context_);
+    skip_unread_blocks(model_.graph, model_.values_read());
   }
 
   void add_losses(const LossSet& set) {
@@ -479,7 +447,7 @@ class Planning {
       // Losses sum in fp32. CPU kernels read narrow values directly; on other devices the loss
       // makes an fp32 copy.
       int64_t wide = 0;
-      const auto narrow = static_cast<int64_t>(c10::elementSize(precision_.compute));
+      const auto narrow = static_cast<int64_t>(c10::elementSize(context_.precision.compute));
       for (const uint32_t v : set.values_read(i)) {
         const ModelValue& value = subject.graph.values[v];
         for (size_t k = 0; value.maker != kNoIndex && is_for_gpu(recipe_) && narrow < 4 &&
@@ -494,16 +462,32 @@ class Planning {
     }
   }
 
+  PlanContext context() {
+    const PrecisionPolicy precision = precision_policy(
+        recipe_.train.precision, is_for_gpu(recipe_) ? ComputesOn::kGpu : ComputesOn::kCpu);
+    ExecBase exec;
+    exec.seed = recipe_.seed;
+    exec.device = is_for_gpu(recipe_) ? at::Device(at::kCUDA, 0) : at::Device(at::kCPU);
+    exec.compute_dtype = precision.compute;
+    exec.autocast_dtype = precision.autocast;
+    exec.mesh = &abi_mesh_;
+    exec.tensors = tensor_service();
+    exec.ops = op_service();
+    return {.recipe = recipe_,
+            .factory = factory_,
+            .role = role_,
+            .precision = precision,
+            .exec = exec};
+  }
+
   const Recipe& recipe_;
   const PlanRequest& request_;
-  PrecisionPolicy precision_;
   RankRole role_;
   tenon_mesh abi_mesh_;
   ComponentFactory factory_;
-  std::optional<RunModels> models_;
-  std::optional<LossSet> losses_;
+  const PlanContext context_;
+  ModelPlan model_;
   std::vector<bool> is_hand_written_;  // by loss
-  ExecBase exec_;
   std::optional<RunDataset> train_set_;
   std::vector<PlannedField> fields_;  // of a microbatch, as the recipe has them
   RecipePlan result_;

@@ -7,8 +7,8 @@
 #include "host/error/error.hpp"
 #include "host/text/byte_size.hpp"
 #include "host/text/formatted.hpp"
-#include "host/train/run/run_components.hpp"
 #include "host/train/run/run_context.hpp"
+#include "host/train/run_plan/run_plan.hpp"
 
 #include <algorithm>
 #include <string>
@@ -81,12 +81,12 @@ void check_fits(const ParameterMemory& memory, uint32_t ranks, const UsableMemor
   }
 }
 
-void check_memory(const RunContext& context, const RunComponents& components) {
+void check_memory(const RunContext& context, const RunPlan& plan) {
   const Gpu* const gpu = context.platform.gpu();
-  const auto& partitions = components.partitions();
+  const auto& partitions = plan.model.partitions;
   const ParameterMemory memory =
-      parameter_memory(components.graph(),
-                       components.parameter_layout(),
+      parameter_memory(plan.model.graph,
+                       plan.model.layout,
                        [&partitions](uint32_t partition, at::ScalarType stored) {
                          return state_bytes(partitions[partition].optimizer.info(), stored);
                        });

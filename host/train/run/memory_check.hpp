@@ -15,8 +15,8 @@
 
 namespace tenon {
 
-class RunComponents;
 struct RunContext;
+struct RunPlan;
 
 // Memory that a run may use; nothing if unknown.
 struct UsableMemory {
@@ -29,8 +29,8 @@ struct UsableMemory {
 void check_fits(const ParameterMemory& memory, uint32_t ranks, const UsableMemory& at_hand);
 
 // Same, for the parameters, gradients and optimizer state of a run. Call it before any rank of this
-// machine allocates them, and before RunComponents::take_partitions().
+// machine allocates them.
 // Errors  run.too_large
-void check_memory(const RunContext& context, const RunComponents& components);
+void check_memory(const RunContext& context, const RunPlan& plan);
 
 }  // namespace tenon

@@ -6,7 +6,7 @@
 #pragma once
 
 #include "host/recipe/recipe.hpp"
-#include "host/train/run/run_request.hpp"
+#include "host/train/run_plan/run_request.hpp"
 #include "host/train/run_state/outcome.hpp"
 
 #include <string>

@@ -9,7 +9,8 @@
 #include "host/recipe/recipe.hpp"
 #include "host/train/components/component_factory.hpp"
 #include "host/train/run/run_platform.hpp"
-#include "host/train/run/run_request.hpp"
+#include "host/train/run_plan/plan_context.hpp"
+#include "host/train/run_plan/run_request.hpp"
 
 namespace tenon {
 
@@ -20,6 +21,16 @@ struct RunContext {
   World& world;
   RankGroups& ranks;
   ComponentFactory& factory;
+
+  // For plans of this process's part of the run.
+  PlanContext for_plans() const {
+    return {.recipe = recipe,
+            .factory = factory,
+            .role = platform.role(),
+            .precision = platform.precision(),
+            .exec = platform.exec(),
+            .gpu = platform.gpu()};
+  }
 };
 
 }  // namespace tenon

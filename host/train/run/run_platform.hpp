@@ -13,7 +13,7 @@
 #include "host/recipe/recipe.hpp"
 #include "host/tensor/exec_frame.hpp"
 #include "host/train/run/plugin_waits.hpp"
-#include "host/train/run/run_request.hpp"
+#include "host/train/run_plan/run_request.hpp"
 
 #include <cstdint>
 #include <map>

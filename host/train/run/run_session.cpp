@@ -17,17 +17,21 @@
 #include "host/train/components/run_failure.hpp"
 #include "host/train/rank_decisions.hpp"
 #include "host/train/resume/run_file.hpp"
+#include "host/train/run/allocated_run.hpp"
 #include "host/train/run/memory_check.hpp"
 #include "host/train/run/next_commands.hpp"
 #include "host/train/run/rank_records.hpp"
-#include "host/train/run/run_engine.hpp"
 #include "host/train/run/run_fingerprint.hpp"
+#include "host/train/run/run_kernels.hpp"
 #include "host/train/run/run_sources.hpp"
 #include "host/train/run/run_witness.hpp"
 #include "host/train/run/size_warnings.hpp"
 #include "host/train/run/stored_outputs.hpp"
 #include "host/train/run/stuck_run.hpp"
+#include "host/train/run/table_files.hpp"
+#include "host/train/run_plan/plan_run.hpp"
 #include "host/train/same_data.hpp"
+#include "host/train/trainer.hpp"
 #include "host/train/weights/weight_places.hpp"
 
 #include <nlohmann/json.hpp>
@@ -166,13 +170,15 @@ RunSession::RunSession(const Recipe& recipe,
       watch_(*world_, request.ranks, world_options(recipe.parallel), published_),
       factory_(registry, recipe, platform_.mesh_view()),
       context_{recipe, request, platform_, *world_, ranks_, factory_},
-      checkpoints_(context_, lock_) {}
+      checkpoints_(context_, lock_),
+      plan_context_(context_.for_plans()) {}
 
 // ---- before training ----
 
 void RunSession::check() {
-  components_.emplace(context_);
-  warn_of_sizes(context_, *components_);
+  platform_.set_up_process(recipe_);
+  plan_ = plan_run(plan_context_, request_);
+  warn_of_sizes(*plan_);
 }
 
 void RunSession::check_with_all() {
@@ -183,9 +189,9 @@ void RunSession::check_with_all() {
   });
   together(control, "check of the recipe", [this] { check(); });
   // A barrier: each rank reads how much memory is available before any rank allocates.
-  together(control, "check of the memory", [this] { check_memory(context_, *components_); });
+  together(control, "check of the memory", [this] { check_memory(context_, *plan_); });
   together(
-      control, "check of the data", [&] { check_same_sources(components_->sources(), control); });
+      control, "check of the data", [&] { check_same_sources(plan_->data.sources(), control); });
   record_sources();
 }
 
@@ -193,8 +199,7 @@ void RunSession::check_with_all() {
 void RunSession::record_sources() {
   Group& control = ranks_.all();
   std::vector<ListedSource> listed;
-  together(
-      control, "list of the data's files", [&] { listed = list_sources(*components_, factory_); });
+  together(control, "list of the data's files", [&] { listed = list_sources(*plan_); });
   together(control, "hashes of the data's files", [&] {
     checkpoints_.use_sources(agree_on_sources(listed, control));
   });
@@ -225,8 +230,8 @@ RunReport RunSession::make_report() {
                    "",
                    request_.command_line,
                    platform_.role(),
-                   components_->graph().num_elements(),
-                   components_->reported(),
+                   plan_->model.graph.num_elements(),
+                   plan_->reported(),
                    {},
                    {},
                    reported_plugins()};
@@ -384,34 +389,79 @@ Outcome RunSession::stopped_outcome(const SignalWatch& signals) {
   return outcome;
 }
 
-Outcome RunSession::run_engine(const RunFolder& folder,
-                               Progress& progress,
-                               const SignalWatch& signals) {
+// The session, as the loop sees it.
+class RunSession::LoopOwner final : public RunOwner {
+ public:
+  LoopOwner(RunSession& session, const RunFolder& folder) : session_(session), folder_(folder) {}
+
+  FailedEnd fail(const Error& error) override { return session_.watch_.fail(error); }
+  void end_first_step() override {
+    if (session_.is_first() && !kernel_answers().empty()) {
+      folder_.write("kernels.json", kernel_answers_text());
+    }
+    session_.world_->end_start();
+    session_.watch_.end_start();
+  }
+  std::string folder_problem() override { return session_.folder_problem(folder_); }
+
+ private:
+  RunSession& session_;
+  const RunFolder& folder_;
+};
+
+Outcome RunSession::allocate_and_run(const RunFolder& folder,
+                                     Progress& progress,
+                                     const SignalWatch& signals) {
   if (is_stopped_already(signals)) {
     return stopped_outcome(signals);
   }
-  const bool imports = !request_.weights.format.empty();  // and does not train
-  if (!imports && !store_outputs(context_, *components_, signals)) {
+  std::optional<StoredFingerprints> outputs = StoredFingerprints();
+  if (!plan_->imports_only()) {
+    outputs = store_outputs(context_, *plan_, signals);
+  }
+  if (!outputs.has_value()) {
     return stopped_outcome(signals);
   }
-  RunEngine engine(context_, *components_, checkpoints_, folder);
-  return engine.run({.progress = progress,
-                     .published = published_,
-                     .signals = signals,
-                     .on_failure = [this](const Error& error) { return watch_.fail(error); },
-                     .after_first_step =
-                         [this] {
-                           world_->end_start();
-                           watch_.end_start();
-                         },
-                     .folder_problem = [this, &folder] { return folder_problem(folder); }});
+  LoopOwner owner(*this, folder);
+  AllocatedRun run({.context = context_,
+                    .checkpoints = checkpoints_,
+                    .folder = folder,
+                    .progress = progress,
+                    .published = published_,
+                    .signals = signals,
+                    .owner = owner},
+                   *plan_,
+                   *outputs);
+  ModelServices& model = run.services().model;
+  Outcome outcome = Trainer(run.services()).run();
+  outcome.traffic = world_->traffic();
+  outcome.peak_tensor_bytes = cpu_tensor_memory().peak_bytes;
+  if (outcome.error_id.empty() || world_->size() == 1) {
+    outcome.parameters_hash = model.parameters.hash(
+        [&model](FlatGroup& group) { return model.sharded.gather_stored(group); });
+  }
+  if (!request_.tables.export_to.empty() && outcome.error_id.empty()) {
+    export_rows(model);
+  }
+  return outcome;
+}
+
+void RunSession::export_rows(ModelServices& model) {
+  const TableFolders& tables = request_.tables;
+  together(ranks_.all(), "export of tables", [&] {
+    export_tables(*model.tables,
+                  tables.export_to,
+                  tables.has_slots ? RowParts::kAll : RowParts::kValues,
+                  ranks_.rows().rank(),
+                  ranks_.rows().size());
+  });
 }
 
 Outcome RunSession::run_loop(const RunFolder& folder,
                              Progress& progress,
                              const SignalWatch& signals) {
   try {
-    return run_engine(folder, progress, signals);
+    return allocate_and_run(folder, progress, signals);
   } catch (const std::exception& error) {  // outside the loop, after the folder was made
     return outcome_of(watch_.fail(run_failure(error)));
   }
@@ -468,7 +518,7 @@ void RunSession::report_end(const RunFolder& folder,
                     request_,
                     outcome,
                     folder.path(),
-                    export_format(components_->model().instance(), components_->trained_graph()));
+                    export_format(plan_->model.trained().instance(), plan_->model.trained_graph()));
   if (is_first() && !commands.empty()) {
     progress.say(commands);
   }

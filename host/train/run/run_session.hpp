@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Controls one run from start to end: joins the other ranks, watches plugins and ranks, checks the
-// components, makes the run folder, runs the engine, and reports. Decides the order of these stages
-// and the handling of each failure.
-// Invariants: after each stage, all ranks continue or none does. Errors that can be found without
-// allocating are found before the run folder exists. A run with a folder leaves a summary in it.
-// Threads: [main]; the watchdog and the rank monitor call back on their own threads.
+// plan, makes the run folder, allocates the services, runs the loop, and reports. Decides the order
+// of these stages and the handling of each failure. Invariants: after each stage, all ranks
+// continue or none does. Errors that can be found without allocating are found before the run
+// folder exists. A run with a folder leaves a summary in it. Threads: [main]; the watchdog and the
+// rank monitor call back on their own threads.
 #pragma once
 
 #include "host/checkpoint/run_lock.hpp"
@@ -20,11 +20,12 @@
 #include "host/train/components/component_factory.hpp"
 #include "host/train/run/rank_watch.hpp"
 #include "host/train/run/run_checkpoints.hpp"
-#include "host/train/run/run_components.hpp"
 #include "host/train/run/run_context.hpp"
 #include "host/train/run/run_platform.hpp"
 #include "host/train/run/run_report.hpp"
-#include "host/train/run/run_request.hpp"
+#include "host/train/run_plan/run_plan.hpp"
+#include "host/train/run_plan/run_request.hpp"
+#include "host/train/run_services.hpp"
 #include "host/train/run_state/outcome.hpp"
 #include "host/train/run_state/published_state.hpp"
 #include "host/train/signal_watch.hpp"
@@ -53,11 +54,11 @@ class RunSession {
   RunSession(const RunSession&) = delete;
   RunSession& operator=(const RunSession&) = delete;
 
-  // Creates the components on this rank alone.
+  // Plans the run on this rank alone.
   //
-  // Errors  those of RunComponents
+  // Errors  those of plan_run
   void check();
-  // Creates the components on all ranks, and checks that recipe, plugins and data are the same, and
+  // Plans the run on all ranks, and checks that recipe, plugins and data are the same, and
   // that the model fits into memory.
   //
   // Errors  SharedFailure
@@ -81,6 +82,7 @@ class RunSession {
   FailedEnd fail(const Error& error);
 
  private:
+  class LoopOwner;
   using StuckWriter = std::function<bool(const Error& error, int code)>;
 
   void record_sources();
@@ -90,8 +92,9 @@ class RunSession {
   void watch_folder(const RunFolder& folder, const RunReport& report);
   bool is_stopped_already(const SignalWatch& signals);
   Outcome stopped_outcome(const SignalWatch& signals);
-  Outcome run_engine(const RunFolder& folder, Progress& progress, const SignalWatch& signals);
+  Outcome allocate_and_run(const RunFolder& folder, Progress& progress, const SignalWatch& signals);
   Outcome run_loop(const RunFolder& folder, Progress& progress, const SignalWatch& signals);
+  void export_rows(ModelServices& model);
   void leave_in_order(Outcome& outcome);
   void report_end(const RunFolder& folder,
                   const RunReport& report,
@@ -122,7 +125,8 @@ class RunSession {
   ComponentFactory factory_;
   const RunContext context_;
   RunCheckpoints checkpoints_;
-  std::optional<RunComponents> components_;
+  const PlanContext plan_context_;
+  std::unique_ptr<const RunPlan> plan_;  // null until check()
 };
 
 }  // namespace tenon

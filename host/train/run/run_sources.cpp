@@ -131,7 +131,7 @@ void check_same_listing(const std::vector<ListedSource>& sources, Group& ranks) 
 
 }  // namespace
 
-std::vector<ListedSource> list_sources(RunComponents& components, const ComponentFactory& factory) {
+std::vector<ListedSource> list_sources(const RunPlan& plan) {
   std::vector<const ComponentInstance*> instances;
   const auto add_set = [&](RunDataset& set, bool has_recorder) {
     if (!has_recorder || !set.source().info().has_windows) {
@@ -140,19 +140,19 @@ std::vector<ListedSource> list_sources(RunComponents& components, const Componen
     }
   };
   // The recorder of a stream covers windows of training, and those of evaluations beside them.
-  RunDataset& train = components.train_set();
+  RunDataset& train = *plan.data.train;
   const bool is_paired =
-      train.source().info().has_windows && factory.recipe().eval.with_window != WithWindow::kNever;
+      train.source().info().has_windows && plan.recipe().eval.with_window != WithWindow::kNever;
   add_set(train, true);
-  for (RunDataset& set : components.eval_sets()) {
-    add_set(set, is_paired);
+  for (const std::unique_ptr<RunDataset>& set : plan.data.eval) {
+    add_set(*set, is_paired);
   }
-  for (const ComponentInstance* const instance : factory.nested_instances()) {
+  for (const ComponentInstance* const instance : plan.context.factory.nested_instances()) {
     if (!instance->place().starts_with("/data/test")) {
       instances.push_back(instance);
     }
   }
-  for (const RunModels::Member& member : components.models().members()) {
+  for (const RunModels::Member& member : plan.model.models->members()) {
     instances.push_back(&member.proxy.instance());
   }
   std::vector<ListedSource> sources;

@@ -10,7 +10,7 @@
 #include "host/data/data_stream.hpp"
 #include "host/distributed/collectives/group.hpp"
 #include "host/recipe/recipe.hpp"
-#include "host/train/run/run_components.hpp"
+#include "host/train/run_plan/run_plan.hpp"
 
 #include <string>
 #include <vector>
@@ -28,7 +28,7 @@ struct ListedSource {
 // are read at the end of the run only.
 //
 // Errors   errors of the components
-std::vector<ListedSource> list_sources(RunComponents& components, const ComponentFactory& factory);
+std::vector<ListedSource> list_sources(const RunPlan& plan);
 
 // Returns the records with hashes.
 //

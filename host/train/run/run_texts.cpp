@@ -33,17 +33,17 @@ uint32_t finish_of(TextEnd end) {
 TextGenerator& RunTexts::generator() {
   if (!generator_.has_value()) {
     tokenizer_instance_.emplace(
-        parts_.factory.create(required_tokenizer(parts_.recipe), "texts/tokenizer"));
+        plan_.context.factory.create(required_tokenizer(plan_.recipe()), "texts/tokenizer"));
     tokenizer_.emplace(*tokenizer_instance_);
-    chat_template_ = trained_chat_template(parts_.recipe, *tokenizer_);
-    generator_.emplace(
-        TextGenerator::Parts{.model = parts_.model,
-                             .store = parts_.parameters,
-                             .exec = parts_.exec,
-                             .tokenizer = *tokenizer_,
-                             .ends = end_tokens(*tokenizer_, chat_template_),
-                             .blocks = {.graph = &parts_.graph, .sharded = &parts_.sharded},
-                             .ranks = &parts_.ranks});
+    chat_template_ = trained_chat_template(plan_.recipe(), *tokenizer_);
+    generator_.emplace(TextGenerator::Parts{
+        .model = plan_.model.trained(),
+        .store = model_.parameters,
+        .exec = plan_.context.exec,
+        .tokenizer = *tokenizer_,
+        .ends = end_tokens(*tokenizer_, chat_template_),
+        .blocks = {.graph = &plan_.model.trained_graph(), .sharded = &model_.sharded},
+        .ranks = &ranks_});
   }
   return *generator_;
 }
@@ -67,7 +67,7 @@ WrittenText RunTexts::generate(const TextRequest& request, uint64_t step) {
                           .seed = request.seed,
                           .is_answer = request.is_chat};
   WrittenText written;
-  parts_.values.during(step, [&] {
+  model_.values.during(step, [&] {
     const GeneratedText made =
         generator().generate(prompt, sampling, request.max_tokens, [&](const std::string& piece) {
           written.text += piece;

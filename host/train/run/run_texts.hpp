@@ -28,18 +28,8 @@ namespace tenon {
 class RunTexts final : public TextSource {
  public:
   // All are borrowed and outlive this object.
-  struct Parts {
-    const Recipe& recipe;
-    ComponentFactory& factory;
-    ModelProxy& model;
-    const ModelGraph& graph;  // of the trained model, with all blocks
-    ParameterStore& parameters;
-    ShardedParameters& sharded;
-    EvaluationValues& values;
-    Group& ranks;
-    const ExecBase& exec;
-  };
-  explicit RunTexts(const Parts& parts) : parts_(parts) {}
+  RunTexts(const RunPlan& plan, ModelServices& model, Group& ranks)
+      : plan_(plan), model_(model), ranks_(ranks) {}
 
   void check(const TextRequest& request) override;
   WrittenText generate(const TextRequest& request, uint64_t step) override;
@@ -48,7 +38,9 @@ class RunTexts final : public TextSource {
   TextGenerator& generator();
   std::vector<int32_t> ids_of(const TextRequest& request);
 
-  const Parts parts_;
+  const RunPlan& plan_;
+  ModelServices& model_;
+  Group& ranks_;
   // Created with the first text.
   std::optional<ComponentInstance> tokenizer_instance_;
   std::optional<TokenizerProxy> tokenizer_;

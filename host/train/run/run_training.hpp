@@ -10,7 +10,7 @@
 #include "host/distributed/ranks/rank_environment.hpp"
 #include "host/plugin/registry.hpp"
 #include "host/recipe/recipe.hpp"
-#include "host/train/run/run_request.hpp"
+#include "host/train/run_plan/run_request.hpp"
 #include "host/train/run_state/outcome.hpp"
 
 #include <cstdint>

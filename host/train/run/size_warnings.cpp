@@ -4,8 +4,7 @@
 #include "host/log/log.hpp"
 #include "host/recipe/component_options.hpp"
 #include "host/text/formatted.hpp"
-#include "host/train/run/run_components.hpp"
-#include "host/train/run/run_context.hpp"
+#include "host/train/run_plan/run_plan.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -13,16 +12,16 @@
 
 namespace tenon {
 
-void warn_of_sizes(const RunContext& context, RunComponents& components) {
-  const RunRequest& request = context.request;
-  if (!context.platform.is_first() || request.is_eval_only || !request.weights.format.empty()) {
+void warn_of_sizes(const RunPlan& plan) {
+  const RankRole& role = plan.context.role;
+  if (!role.is_first() || plan.request.is_eval_only || plan.imports_only()) {
     return;
   }
-  const Recipe& recipe = context.recipe;
-  const LoopPlan& plan = components.plan();
-  const int64_t ranks = context.platform.role().samples().count;
-  const int64_t of_rank = recipe.data.batch_size * plan.microbatches_per_step;
-  DataSource& train = components.train_set().source();
+  const Recipe& recipe = plan.recipe();
+  const LoopPlan& loop = plan.loop;
+  const int64_t ranks = role.samples().count;
+  const int64_t of_rank = recipe.data.batch_size * loop.microbatches_per_step;
+  DataSource& train = plan.data.train->source();
   const bool is_sized = train.info().style == DatasetStyle::kMap && !train.info().has_windows;
   if (is_sized && train.packed() == nullptr && train.size(nullptr) < of_rank * ranks) {
     log_warning(
@@ -40,17 +39,17 @@ void warn_of_sizes(const RunContext& context, RunComponents& components) {
                   ranks,
                   of_rank));
   }
-  if (!recipe.lr_scheduler.has_value() || plan.total_steps == 0) {
+  if (!recipe.lr_scheduler.has_value() || loop.total_steps == 0) {
     return;
   }
   const auto warmup = options_of(*recipe.lr_scheduler).value("warmup_steps", nlohmann::json());
   if (warmup.is_number_integer() &&
-      warmup.get<int64_t>() > static_cast<int64_t>(plan.total_steps)) {
+      warmup.get<int64_t>() > static_cast<int64_t>(loop.total_steps)) {
     log_warning(
         formatted("the warmup takes {} steps, but the run has {}: it never reaches the "
                   "learning rate of the optimizer; lower warmup_steps",
                   warmup.get<int64_t>(),
-                  plan.total_steps));
+                  loop.total_steps));
   }
 }
 

@@ -6,11 +6,10 @@
 
 namespace tenon {
 
-class RunComponents;
-struct RunContext;
+struct RunPlan;
 
 // Logs on rank 0: a step that is larger than the data, a warmup that does not end, a step that
 // grows with the number of ranks.
-void warn_of_sizes(const RunContext& context, RunComponents& components);
+void warn_of_sizes(const RunPlan& plan);
 
 }  // namespace tenon

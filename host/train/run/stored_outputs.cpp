@@ -19,8 +19,8 @@
 #include "host/train/pretrained/pretrained.hpp"
 #include "host/train/rank_decisions.hpp"
 #include "host/train/run/output_files.hpp"
-#include "host/train/run/run_components.hpp"
 #include "host/train/run/run_context.hpp"
+#include "host/train/run_plan/run_plan.hpp"
 #include "host/train/signal_watch.hpp"
 
 #include <ATen/Functions.h>
@@ -339,25 +339,27 @@ class StoredSet {
 
 }  // namespace
 
-bool store_outputs(const RunContext& context,
-                   RunComponents& components,
-                   const SignalWatch& signals) {
-  for (RunModels::Member& member : components.models().stored()) {
+std::optional<StoredFingerprints> store_outputs(const RunContext& context,
+                                                const RunPlan& plan,
+                                                const SignalWatch& signals) {
+  StoredFingerprints fingerprints;
+  for (RunModels::Member& member : plan.model.models->stored()) {
     LoadedModel model(context, member);
-    components.stored_fingerprints()[member.use.name] = model.fingerprint();
+    fingerprints[member.use.name] = model.fingerprint();
     const std::vector<std::string> outputs = storable_outputs(member.graph);
-    for (StoredSource* const source : components.stored_sources()) {
-      for (const std::string& output : outputs) {
-        StoredSet set(context, model, member.use, output);
-        auto values = set.compute(source->inner(), signals);
+    for (RunDataset* const set : plan.data.all()) {
+      StoredSource* const source = set->stored();
+      for (size_t i = 0; source != nullptr && i < outputs.size(); ++i) {
+        StoredSet stored(context, model, member.use, outputs[i]);
+        auto values = stored.compute(source->inner(), signals);
         if (values == nullptr) {
-          return false;
+          return std::nullopt;
         }
-        source->set_values(member.use.name + "/" + output, std::move(values));
+        source->set_values(member.use.name + "/" + outputs[i], std::move(values));
       }
     }
   }
-  return true;
+  return fingerprints;
 }
 
 }  // namespace tenon

@@ -6,19 +6,26 @@
 // Threads: [main]; a collective call.
 #pragma once
 
+#include <map>
+#include <optional>
+#include <string>
+
 namespace tenon {
 
-class RunComponents;
-struct RunContext;
 class SignalWatch;
+struct RunContext;
+struct RunPlan;
+
+// Values of the models with stored outputs, by the name of the model.
+using StoredFingerprints = std::map<std::string, std::string>;
 
 // Sets the values of the datasets' additional fields. Each rank holds a whole model and computes a
-// part of the samples. Returns false if a signal ended the computation.
+// part of the samples. Returns none if a signal ended the computation.
 //
 // Errors   SharedFailure: those of loading the model and of the datasets; storage.io;
 //          outputs.corrupt
-bool store_outputs(const RunContext& context,
-                   RunComponents& components,
-                   const SignalWatch& signals);
+std::optional<StoredFingerprints> store_outputs(const RunContext& context,
+                                                const RunPlan& plan,
+                                                const SignalWatch& signals);
 
 }  // namespace tenon

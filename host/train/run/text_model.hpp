@@ -18,8 +18,8 @@
 #include "host/train/generate/text_generator.hpp"
 #include "host/train/pretrained/saved_model.hpp"
 #include "host/train/run/run_platform.hpp"
-#include "host/train/run/table_rows.hpp"
 #include "host/train/run/text_features.hpp"
+#include "host/train/table_rows.hpp"
 #include "host/train/weights/weights_request.hpp"
 
 #include <cstdint>

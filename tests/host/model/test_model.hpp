@@ -43,6 +43,8 @@ struct TestModel {
   uint32_t value_dtype = TENON_CLASS_ANY;
   std::vector<std::vector<int64_t>> parameters;
   uint32_t parameter_dtype = TENON_CLASS_PARAM;
+  uint32_t init = TENON_INIT_NORMAL;
+  double init_a = 0;
   bool has_null_shapes = false;
   bool has_null_inputs = false;
   std::vector<TestBlock> blocks;
@@ -103,7 +105,8 @@ struct TestModel {
       spec.shape = model.has_null_shapes ? nullptr : model.parameters[p].data();
       spec.ndim = model.parameters[p].size();
       spec.dtype = model.parameter_dtype;
-      spec.init = model.leaves.empty() ? TENON_INIT_NORMAL : TENON_INIT_MODULE;
+      spec.init = model.leaves.empty() ? model.init : uint32_t{TENON_INIT_MODULE};
+      spec.init_a = model.init_a;
       spec.init_b = 0.5;
       spec.flags = p < model.parameter_flags.size() ? model.parameter_flags[p] : 0;
       if (p + 1 == model.parameters.size() && !model.parameter_tie.empty()) {

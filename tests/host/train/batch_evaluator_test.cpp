@@ -13,15 +13,8 @@ namespace tenon {
 namespace {
 
 BatchEvaluator evaluator_of(LoopRig& loop) {
-  return BatchEvaluator({.state = loop.state,
-                         .ranks = loop.parts.ranks,
-                         .model = loop.parts.model,
-                         .values = loop.parts.microbatch,
-                         .metric_set = loop.parts.metric_set,
-                         .forward_pass = loop.step.forward_pass(),
-                         .events = loop.events,
-                         .step = loop.view.step(),
-                         .stop = loop.stop});
+  return BatchEvaluator(
+      loop.run, loop.state, loop.events, loop.view.step(), loop.stop, loop.step.forward_pass());
 }
 
 // Samples whose reads take long, unless the source starts over meanwhile.
@@ -57,16 +50,16 @@ TEST_CASE("a trial of the first batch fires no event and moves no data", "[train
   LoopRig loop(run);
   BatchEvaluator batches = evaluator_of(loop);
   std::set<std::string> names;
-  CHECK(batches.try_first_batch(loop.parts.eval_sets[0], names));
+  CHECK(batches.try_first_batch(run.data->eval_sets[0], names));
   CHECK(names.empty());
   CHECK(loop.hook.seen.empty());
-  CHECK_FALSE(run.eval_data->epoch().has_value());
+  CHECK_FALSE(run.eval_data().epoch().has_value());
   // In the middle of an epoch, the set stays where it is.
-  run.eval_data->begin_epoch(0);
-  REQUIRE(run.eval_data->next_window());
-  run.eval_data->loader().next();
-  CHECK(batches.try_first_batch(loop.parts.eval_sets[0], names));
-  CHECK(samples_of(*run.eval_data->loader().next()) == std::vector<int64_t>{2, 3});
+  run.eval_data().begin_epoch(0);
+  REQUIRE(run.eval_data().next_window());
+  run.eval_data().loader().next();
+  CHECK(batches.try_first_batch(run.data->eval_sets[0], names));
+  CHECK(samples_of(*run.eval_data().loader().next()) == std::vector<int64_t>{2, 3});
 }
 
 // As a set that is evaluated beside windows of training has a window open after a resume.
@@ -97,11 +90,11 @@ TEST_CASE("an error of a batch cuts the evaluation, and names set, batch and sam
   run.has_eval = true;
   LoopRig loop(run);
   BatchEvaluator batches = evaluator_of(loop);
-  run.eval_data->begin_epoch(0);
-  REQUIRE(run.eval_data->next_window());
+  run.eval_data().begin_epoch(0);
+  REQUIRE(run.eval_data().next_window());
   run.loss.fails = true;
   EvaluationSums sums(1);
-  CHECK_FALSE(batches.evaluate(*run.eval_data, "eval/", sums));
+  CHECK_FALSE(batches.evaluate(run.eval_data(), "eval/", sums));
   CHECK(batches.has_failed());
   CHECK(sums.microbatch == 1);
   try {
@@ -121,14 +114,14 @@ TEST_CASE("the sample of an error is counted in its window, the batch in the eva
   run.eval_source.set_windows({make_window(0, "mon", 3), make_window(1, "tue", 8)});
   LoopRig loop(run);
   BatchEvaluator batches = evaluator_of(loop);
-  run.eval_data->begin_epoch(0);
-  REQUIRE(run.eval_data->next_window());
+  run.eval_data().begin_epoch(0);
+  REQUIRE(run.eval_data().next_window());
   EvaluationSums sums(1);
-  REQUIRE(batches.evaluate(*run.eval_data, "eval/", sums));
-  REQUIRE(run.eval_data->next_window());
-  REQUIRE(samples_of(*run.eval_data->loader().next()).size() == 2);
+  REQUIRE(batches.evaluate(run.eval_data(), "eval/", sums));
+  REQUIRE(run.eval_data().next_window());
+  REQUIRE(samples_of(*run.eval_data().loader().next()).size() == 2);
   run.loss.fails = true;
-  CHECK_FALSE(batches.evaluate(*run.eval_data, "eval/", sums));
+  CHECK_FALSE(batches.evaluate(run.eval_data(), "eval/", sums));
   try {
     batches.rethrow();
     FAIL("the error is kept");

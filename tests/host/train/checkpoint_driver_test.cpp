@@ -42,31 +42,17 @@ TEST_CASE("before each save a run checks that its folder is still its own", "[tr
   RunRig run;
   run.recipe.checkpoint = every_two_steps();
   LoopRig loop(run);
-  std::string problem;
-  CheckpointDriver driver({.checkpoints = loop.parts.checkpoints,
-                           .state = loop.state,
-                           .whole = loop.whole,
-                           .prepared = {},
-                           .metrics = loop.parts.metrics,
-                           .progress = loop.parts.progress,
-                           .ranks = loop.parts.ranks,
-                           .events = loop.events,
-                           .requests = loop.requests,
-                           .stop = loop.stop,
-                           .values = loop.parts.values,
-                           .evaluated = [] { return CheckpointDriver::Evaluated(); },
-                           .folder_problem = [&problem] { return problem; }});
   loop.state.step = 2;
-  driver.save_if_due(RunBoundary::kStep);
-  driver.finish();
-  problem = "the run folder x is no longer that of this run: it was removed or renamed";
+  loop.checkpoints.save_if_due(RunBoundary::kStep);
+  loop.checkpoints.finish();
+  run.owner.problem = "the run folder x is no longer that of this run: it was removed or renamed";
   loop.state.step = 4;
   try {
-    driver.save_if_due(RunBoundary::kStep);
+    loop.checkpoints.save_if_due(RunBoundary::kStep);
     FAIL("no error");
   } catch (const Error& error) {
     CHECK(error.id() == "run.dir_lost");
-    CHECK_THAT(error.message(), contains_text(problem));
+    CHECK_THAT(error.message(), contains_text(run.owner.problem));
     CHECK_THAT(error.message(), contains_text("the run stops at step 4"));
   }
   CHECK(run.storage->list() == Names{"step-00000002_epoch-0"});

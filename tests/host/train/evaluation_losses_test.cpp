@@ -21,8 +21,8 @@ using Metrics = EvaluationLosses::Metrics;
 
 TEST_CASE("the mean of an evaluation, and of all evaluations of a series", "[train]") {
   RunRig run;
-  run.parts();
-  EvaluationLosses losses(*run.losses);
+  run.allocate();
+  EvaluationLosses losses(run.model->losses);
   CHECK(losses.close(sums_of(6, 3), run.ranks.tokens(), "") == Metrics{{"loss", 2}});
   CHECK(losses.close(sums_of(6, 3), run.ranks.tokens(), "next/") ==
         Metrics{{"loss", 2}, {"loss/run", 2}});
@@ -38,7 +38,7 @@ TEST_CASE("the mean of an evaluation, and of all evaluations of a series", "[tra
   CHECK(tree.get_bytes("run/series/1/name") == "next/");
   CHECK(tree.get_double("run/series/1/0/sum") == 14);
   CHECK(tree.get_double("run/series/1/0/count") == 4);
-  EvaluationLosses resumed(*run.losses);
+  EvaluationLosses resumed(run.model->losses);
   resumed.get_fields(tree, "run");
   CHECK(resumed.close(sums_of(2, 4), run.ranks.tokens(), "next/") ==
         Metrics{{"loss", 0.5}, {"loss/run", 2}});
@@ -47,10 +47,10 @@ TEST_CASE("the mean of an evaluation, and of all evaluations of a series", "[tra
 TEST_CASE("ranks add up what each has seen", "[train]") {
   std::array<std::optional<Metrics>, 2> found;
   RunRig run;
-  run.parts();
+  run.allocate();
   run_ranks(2, [&](RankGroups& ranks) {
     Group& control = ranks.all();
-    EvaluationLosses losses(*run.losses);
+    EvaluationLosses losses(run.model->losses);
     const bool is_first = control.rank() == 0;
     found[control.rank()] = losses.close(is_first ? sums_of(9, 1) : EvaluationSums(1), control, "");
   });

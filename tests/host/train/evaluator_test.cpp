@@ -15,7 +15,7 @@ TEST_CASE("an evaluation gives the mean over its set, and trains nothing", "[tra
   LoopRig loop(run);
   loop.state.step = 3;
   loop.evaluator.evaluate();
-  CHECK(run.metrics.last("eval/loss") == Approx(2 * 1.5));  // samples 0 to 3
+  CHECK(run.report.metrics.last("eval/loss") == Approx(2 * 1.5));  // samples 0 to 3
   CHECK(loop.evaluator.last_metrics().at("eval/loss") == Approx(3));
   CHECK(loop.evaluator.evaluated_step() == 3);
   CHECK(loop.hook.count(TENON_EVENT_BEFORE_EVALUATE) == 1);
@@ -59,8 +59,8 @@ TEST_CASE("the next window is evaluated before it is trained on, and read again"
   CHECK_FALSE(loop.evaluator.evaluate_before_window(/*is_resumed=*/true, "mon"));
   CHECK(loop.hook.count(TENON_EVENT_BEFORE_EVALUATE) == 0);
   CHECK(loop.evaluator.evaluate_before_window(/*is_resumed=*/false, "mon"));
-  CHECK(run.metrics.last("next/loss") == Approx(3));
-  CHECK(run.metrics.last("next/loss/run") == Approx(3));
+  CHECK(run.report.metrics.last("next/loss") == Approx(3));
+  CHECK(run.report.metrics.last("next/loss/run") == Approx(3));
   CHECK(samples_of(loop.feed.take_microbatches()[0].batch) == std::vector<int64_t>{0, 1});
 }
 
@@ -70,8 +70,14 @@ TEST_CASE("a signal cuts an evaluation, which the resumed run makes", "[train]")
   const SignalWatch signals;
   LoopRig loop(run);
   StopConditions stop(run.recipe.train, loop.state, run.ranks.all(), &signals);
-  Evaluator evaluator(evaluator_parts(
-      loop.parts, loop.state, loop.events, loop.view, loop.requests, stop, loop.log, loop.step));
+  Evaluator evaluator(loop.run,
+                      loop.state,
+                      loop.events,
+                      loop.view,
+                      loop.requests,
+                      stop,
+                      loop.log,
+                      loop.step.forward_pass());
   loop.state.step = 5;
   loop.hook.on_event = [](const tenon_event& event) {
     if (event.id == TENON_EVENT_AFTER_DATA) {
@@ -102,19 +108,9 @@ TEST_CASE("a signal cuts an evaluation, which the resumed run makes", "[train]")
 TEST_CASE("the best parameters come back at the end", "[train]") {
   RunRig run;
   run.has_eval = true;
+  run.recipe.eval.keep_best.emplace().metric = "eval/loss";
   LoopRig loop(run);
-  KeepBestRecipe keep;
-  keep.metric = "eval/loss";
-  BestState best(keep, {{"parameters", &*run.store}});
-  loop.parts.best = &best;
-  Evaluator evaluator(evaluator_parts(loop.parts,
-                                      loop.state,
-                                      loop.events,
-                                      loop.view,
-                                      loop.requests,
-                                      loop.stop,
-                                      loop.log,
-                                      loop.step));
+  Evaluator& evaluator = loop.evaluator;
   for (const double weight : {4.0, 1.0, 3.0}) {
     ++loop.state.step;
     run.set_weight(weight);

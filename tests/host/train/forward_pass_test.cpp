@@ -32,7 +32,7 @@ TEST_CASE("training and evaluation compute the same sums and counts", "[train]")
     CHECK(microbatch.sums[0].item<double>() == 2 * 7);
     CHECK(microbatch.counts[0].item<double>() == 2);
     CHECK(num_calls == 1);
-    run.runner->clear(*run.state);
+    run.model->runner.clear(run.model->microbatch);
   }
   CHECK(loop.hook.seen == std::vector<uint32_t>{TENON_EVENT_BEFORE_FORWARD,
                                                 TENON_EVENT_AFTER_FORWARD,
@@ -71,11 +71,11 @@ TEST_CASE("counts that are there are not taken again", "[train]") {
 TEST_CASE("metrics read whole outputs: an evaluation with some has no chunks", "[train]") {
   RunRig run;
   LoopRig loop(run);
-  ForwardPass forward(
-      *run.runner, *run.state, *run.losses, *run.metric_set, loop.events, /*has_chunks=*/true);
+  const ForwardPass& forward = loop.step.forward_pass();
+  CHECK_FALSE(forward.is_chunked({1, 0, true}));
+  run.recipe.train.loss_chunk = 2;
   CHECK(forward.is_chunked({1, 0, true}));
   CHECK(forward.is_chunked({1, 0, false}));  // there are no metrics
-  CHECK_FALSE(loop.step.forward_pass().is_chunked({1, 0, true}));
 }
 
 }  // namespace tenon

@@ -34,7 +34,7 @@ TEST_CASE("hooks see the batch, the parameters and the learning rates", "[train]
   CHECK(*parameter.name == "p0");
   CHECK(parameter.value->item<double>() == 2);
   CHECK(parameter.grad == nullptr);  // nothing has a gradient yet
-  loop.parts.parameters.add_grad(0, at::full({1}, 4.0, at::kDouble));
+  run.model->parameters.add_grad(0, at::full({1}, 4.0, at::kDouble));
   view.step().are_gradients_final = true;
   parameter = view.parameter(0);
   REQUIRE(parameter.grad != nullptr);
@@ -94,15 +94,16 @@ TEST_CASE("hooks see outputs, replace fields and scale the loss at their events"
       CHECK(take(event.api->scale_loss(event.run, NAN)).code == TENON_INVALID);
     }
   };
-  LoopEvents events(loop.hook.proxies(),
-                    0,
-                    loop.view,
-                    loop.parts.parameters,
-                    loop.parts.sharded,
-                    run.published,
-                    ExecBase{});
-  TrainStep step(step_parts(
-      loop.parts, loop.state, loop.finite_check, events, loop.view, loop.log, loop.requests));
+  run.plan.observers.hooks = loop.hook.proxies();
+  LoopEvents events(loop.run, loop.view);
+  TrainStep step(loop.run,
+                 loop.state,
+                 loop.gradients,
+                 loop.finite_check,
+                 events,
+                 loop.view,
+                 loop.log,
+                 loop.requests);
   loop.feed.begin_epoch(0);
   REQUIRE(loop.feed.open_next() == NextWindow::kOpen);
   ++loop.state.step;
@@ -115,23 +116,24 @@ TEST_CASE("hooks see outputs, replace fields and scale the loss at their events"
   CHECK(said[TENON_EVENT_BEFORE_FORWARD] == "hook.no_output");
   CHECK(output == 2 * 10 * 2.0);  // the weight is 2
   // The mean over two samples of 10 * weight has the gradient 10, times the factor.
-  loop.parts.sharded.resolve();
-  CHECK(loop.parts.parameters.groups()[0].grad_view(0).item<double>() == Approx(30));
+  run.model->sharded.resolve();
+  CHECK(run.model->parameters.groups()[0].grad_view(0).item<double>() == Approx(30));
 }
 
 TEST_CASE("the loss of a step is that of all samples, and none if it is non-finite", "[train]") {
   RunRig run;
   LoopRig loop(run, 2);
   loop.hook.reads = TENON_TOUCH_LOSS;
-  LoopEvents events(loop.hook.proxies(),
-                    0,
-                    loop.view,
-                    loop.parts.parameters,
-                    loop.parts.sharded,
-                    run.published,
-                    ExecBase{});
-  TrainStep step(step_parts(
-      loop.parts, loop.state, loop.finite_check, events, loop.view, loop.log, loop.requests));
+  run.plan.observers.hooks = loop.hook.proxies();
+  LoopEvents events(loop.run, loop.view);
+  TrainStep step(loop.run,
+                 loop.state,
+                 loop.gradients,
+                 loop.finite_check,
+                 events,
+                 loop.view,
+                 loop.log,
+                 loop.requests);
   loop.feed.begin_epoch(0);
   REQUIRE(loop.feed.open_next() == NextWindow::kOpen);
   ++loop.state.step;
@@ -157,7 +159,7 @@ TEST_CASE("metrics and requests of hooks reach the run", "[train]") {
   LoopRig loop(run);
   CHECK_FALSE(loop.view.metric("mine").has_value());
   loop.view.add_metric("mine", 3);
-  run.metrics.close(1);
+  run.report.metrics.close(1);
   CHECK(loop.view.metric("mine") == 3);
   CHECK(loop.view.scalar("unknown") == nullptr);
   CHECK_FALSE(loop.view.scalar("loss")->defined());

@@ -9,13 +9,8 @@ namespace {
 // The loop's events with one hook that writes what `touches` says.
 struct Events {
   explicit Events(uint32_t touches) : hook{.writes = touches}, loop(run) {
-    events.emplace(hook.proxies(),
-                   0,
-                   loop.view,
-                   loop.parts.parameters,
-                   loop.parts.sharded,
-                   run.published,
-                   ExecBase{});
+    run.plan.observers.hooks = hook.proxies();
+    events.emplace(loop.run, loop.view);
   }
 
   RunRig run;
@@ -49,7 +44,7 @@ TEST_CASE("what hooks write into parameters is what blocks see next", "[train]")
   };
   rig.events->fire(TENON_EVENT_AFTER_STEP);
   CHECK(rig.run.weight() == 5);
-  CHECK(rig.run.store->leaf(0).item<double>() == 5);
+  CHECK(rig.run.model->parameters.leaf(0).item<double>() == 5);
   CHECK(rig.loop.view.whole().values.empty());
 }
 

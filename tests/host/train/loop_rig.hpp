@@ -13,7 +13,12 @@
 #include "host/error/status.hpp"
 #include "host/plugin/model_proxy.hpp"
 #include "host/tensor/handle.hpp"
-#include "host/train/loop_wiring.hpp"
+#include "host/train/checkpoint_driver.hpp"
+#include "host/train/evaluator.hpp"
+#include "host/train/initial_values.hpp"
+#include "host/train/run_services.hpp"
+#include "host/train/train_step.hpp"
+#include "host/train/window_feed.hpp"
 
 #include <ATen/Functions.h>
 
@@ -27,6 +32,7 @@
 
 #include "tests/host/data/fake_source.hpp"
 #include "tests/host/model/test_model.hpp"
+#include "tests/host/train/test_owner.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/made_instance.hpp"
 #include "tests/support/scratch_folder.hpp"
@@ -123,14 +129,33 @@ struct RecordingHook {
   }
 };
 
-// Everything that the loop borrows. A test changes recipe and loss before it takes parts().
+// A device that computes on the CPU, for code that must not wait for its results.
+class NoGpu final : public Gpu {
+ public:
+  at::Device device() const override { return at::kCPU; }
+  std::string describe() const override { return "none"; }
+  void* stream() const override { return nullptr; }
+  std::unique_ptr<Upload> upload(std::vector<at::Tensor>) override { return nullptr; }
+  void synchronize() override {}
+  MemoryPins memory_pins() const override { return {}; }
+  GpuMemory memory() const override { return {}; }
+  std::optional<RefusedMemory> refused() const override { return std::nullopt; }
+};
+
+// The services that the loop uses. A test changes recipe, request and components before it calls
+// allocate().
 class RunRig {
  public:
-  explicit RunRig(int64_t num_samples = 8, std::vector<Window> windows = {})
-      : source(num_samples), eval_source(4) {
+  // `shared`: the ranks of the run; null for one rank.
+  explicit RunRig(int64_t num_samples = 8,
+                  std::vector<Window> windows = {},
+                  RankGroups* shared = nullptr)
+      : source(num_samples), eval_source(4), ranks(shared != nullptr ? *shared : alone_) {
     if (!windows.empty()) {
       source.set_windows(std::move(windows));
     }
+    model_functions.init = TENON_INIT_CONSTANT;
+    model_functions.init_a = 2;
     model_functions.inputs = {"sample"};
     model_functions.num_values = 2;
     model_functions.parameters = {{1}};
@@ -138,8 +163,10 @@ class RunRig {
         {{0}, {1}, {0}, 0, [](const Tensors& x, const Tensors& w, tenon_forward_args*) {
            return Tensors{x[0].to(at::kDouble) * w[0]};
          }}};
+    recipe.model.name = "made";
     recipe.train.steps = 4;
     recipe.train.log_every = 1;
+    options.batch_size = 2;
   }
 
   static ExecBase base() {
@@ -148,134 +175,120 @@ class RunRig {
     return base;
   }
 
-  // To be called once, before the loop is made.
-  TrainerParts parts(int64_t microbatches = 1) {
-    proxy.emplace(
-        made_instance("model", TENON_MODEL_ID, model_functions.table(), &model_functions));
-    graph = describe_model(*proxy);
-    store.emplace(graph,
-                  ParameterLayout{at::kDouble, at::kCPU, [](uint32_t) { return uint32_t{0}; }});
-    sharded.emplace(*store, ranks, ShardingOptions{});
-    ExecFrame frame(proxy->instance().host(), base());
-    store->initialise(*proxy, frame.exec(), 7);
-    set_weight(2);
-    runner.emplace(*proxy, *store, base(), RunnerOptions(), &*sharded);
-    state.emplace(runner->new_state());
-    std::vector<NamedLoss> named;
-    named.push_back({.name = "sum", .weight = 1, .inputs = {}, .proxy = loss.proxy()});
-    losses.emplace(std::move(named), graph, "made", base());
-    metric_set.emplace(std::vector<NamedMetric>(), graph, "made", base());
-    std::vector<OptimizedPartition> partitions;
-    partitions.push_back({descent.proxy(), 0.5, "default"});
-    optimizer.emplace(std::move(partitions), store->groups(), base());
-    values.emplace(*optimizer, *sharded);
-    LoaderOptions options;
-    options.batch_size = 2;
+  // To be called once, before the loop is made. The weight is 2 then.
+  RunServices& allocate(int64_t microbatches = 1) {
+    plan_model();
+    plan.loop.microbatches_per_step = microbatches;
+    plan.loop.counts_ahead = loss.counts_from_batch;
     options.prefetch = static_cast<int>(microbatches);
-    data.emplace(source, options);
-    eval_data.emplace(eval_source, options);
-    LoopPlan plan;
-    plan.microbatches_per_step = microbatches;
-    plan.counts_ahead = loss.counts_from_batch;
-    std::vector<EvalSet> sets;
+    data.emplace(*train_source, options);
     if (has_eval) {
-      sets.push_back({"eval/", &*eval_data});
+      data->add_set(data->eval_sets, "eval/", *eval_from, std::nullopt);
     }
     if (recipe.checkpoint.has_value()) {
       CheckpointMetadata metadata;
       metadata.kind = kFullCheckpoint;
-      checkpoints.emplace(CheckpointingParts{.recipe = *recipe.checkpoint,
-                                             .storage = storage,
-                                             .ranks = ranks,
-                                             .metadata = metadata,
-                                             .frozen_recipe = "{}",
-                                             .has_windows = source.info().has_windows});
+      data->checkpoints = std::make_unique<Checkpointing>(
+          CheckpointingParts{.recipe = *recipe.checkpoint,
+                             .storage = storage,
+                             .ranks = ranks,
+                             .metadata = metadata,
+                             .frozen_recipe = "{}",
+                             .has_windows = source.info().has_windows});
     }
-    return {.recipe = recipe,
-            .plan = plan,
-            .parameters = *store,
-            .sharded = *sharded,
-            .model = *runner,
-            .microbatch = *state,
-            .losses = *losses,
-            .metric_set = *metric_set,
-            .optimizer = *optimizer,
-            .values = *values,
-            .train_data = *data,
-            .eval_sets = sets,
-            .test_sets = {},
-            .on_boundary = nullptr,
-            .checkpoints = checkpoints.has_value() ? &*checkpoints : nullptr,
-            .metrics = metrics,
-            .sinks = sinks,
-            .progress = progress,
-            .ranks = ranks,
-            .published = published,
-            .run_dir = folder.path().string(),
-            .initialise = [] {},
-            .on_failure =
-                [](const Error& error) {
-                  return FailedEnd{error, ExitCode::kFailed, /*is_reported=*/true};
-                },
-            .after_first_step = nullptr};
+    model.emplace(plan, ranks);
+    report.run_dir = folder.path().string();
+    set_initial_values(services.emplace(RunServices{
+        .plan = plan, .ranks = rank_services, .data = *data, .model = *model, .report = report}));
+    return *services;
   }
 
-  double weight() { return store->groups()[0].data()[0].item<double>(); }
-  void set_weight(double weight) { store->groups()[0].data().fill_(weight); }
+  double weight() { return model->parameters.groups()[0].data()[0].item<double>(); }
+  void set_weight(double weight) { model->parameters.groups()[0].data().fill_(weight); }
+  DataStream& eval_data() { return data->streams.front(); }
 
   ScratchFolder folder;
   std::shared_ptr<LocalStorage> storage =
       std::make_shared<LocalStorage>((folder.path() / "checkpoints").string());
   Recipe recipe;
+  RunRequest request;
   bool has_eval = false;
   TestModel model_functions;
   SumLoss loss;
   PlainDescent descent;
   FakeMap source;
   FakeMap eval_source;
-  RankGroups ranks;
-  std::optional<ModelProxy> proxy;
-  ModelGraph graph;
-  std::optional<ParameterStore> store;
-  std::optional<ShardedParameters> sharded;
-  std::optional<ProgramRunner> runner;
-  std::optional<MicrobatchState> state;  // of the microbatch that runs
-  std::optional<LossSet> losses;
-  std::optional<MetricSet> metric_set;
-  std::optional<OptimizerDriver> optimizer;
-  std::optional<EvaluationValues> values;
-  std::optional<DataStream> data;
-  std::optional<DataStream> eval_data;
-  std::optional<Checkpointing> checkpoints;
-  MetricBook metrics;
-  SinkList sinks{{}};
+  DataSource* train_source = &source;
+  DataSource* eval_from = &eval_source;
+  LoaderOptions options;
+
+ private:
+  void plan_model() {
+    ModelPlan& of_model = plan.model;
+    ModelProxy proxy(
+        made_instance("model", TENON_MODEL_ID, model_functions.table(), &model_functions));
+    of_model.graph = describe_model(proxy);
+    of_model.models = std::make_unique<RunModels>(recipe.model, std::move(proxy), of_model.graph);
+    of_model.layout = {at::kDouble, at::kCPU, [](uint32_t) { return uint32_t{0}; }};
+    std::vector<NamedLoss> named;
+    named.push_back({.name = "sum", .weight = 1, .inputs = {}, .proxy = loss.proxy()});
+    of_model.losses = std::make_unique<LossSet>(std::move(named), of_model.graph, "made", base());
+    of_model.metrics =
+        std::make_unique<MetricSet>(std::vector<NamedMetric>(), of_model.graph, "made", base());
+    of_model.partitions.push_back({descent.proxy(), 0.5, "default"});
+    of_model.optimizers.partition_of = {0};
+  }
+
+  RankGroups alone_;
+  PluginRegistry registry_{PluginSetup{.vet_cache_file = "", .notice_file = ""}};
+  tenon_mesh mesh_{};
+  ComponentFactory factory_{registry_, recipe, mesh_};
+
+ public:
+  RankGroups& ranks;
+  PlanContext context{
+      .recipe = recipe, .factory = factory_, .role = ranks.role(), .precision = {}, .exec = base()};
+  RunPlan plan{.context = context, .request = request};
+  TestOwner owner;
+  RankServices rank_services{.groups = ranks, .owner = owner};
+  std::optional<DataServices> data;
+  std::optional<ModelServices> model;
   Progress progress{Progress::Style::kQuiet};
   PublishedState published;
+  ReportServices report{.metrics = MetricBook(),
+                        .sinks = SinkList({}),
+                        .progress = progress,
+                        .published = published,
+                        .run_dir = {},
+                        .flops = nullptr,
+                        .profile = nullptr,
+                        .texts = nullptr,
+                        .last_step = {}};
+  std::optional<RunServices> services;
 };
 
 // The parts of the loop, put together as the trainer does; without the loop itself.
 struct LoopRig {
-  explicit LoopRig(RunRig& run, int64_t microbatches = 1)
-      : parts(run.parts(microbatches)),
-        hooks(hook.proxies()),
-        stop(parts.recipe.train, state, parts.ranks.all(), nullptr),
-        requests(parts.ranks.all(), state, stop, possible_requests(parts)),
-        finite_check(finite_check_parts(parts, state, hooks), parts.recipe.train.non_finite),
-        view(view_parts(parts, state, finite_check, requests), nullptr, 0),
-        events(std::move(hooks),
-               0,
-               view,
-               parts.parameters,
-               parts.sharded,
-               parts.published,
-               parts.exec),
-        log(log_parts(parts, state, stop, finite_check)),
-        feed(feed_parts(parts, stop, log)),
-        step(step_parts(parts, state, finite_check, events, view, log, requests)),
-        evaluator(evaluator_parts(parts, state, events, view, requests, stop, log, step)),
-        whole(whole_parts(parts, finite_check)),
-        checkpoints(checkpoint_parts(parts, state, whole, events, requests, stop, evaluator)) {
+  explicit LoopRig(RunRig& rig, int64_t microbatches = 1)
+      : run(with_hook(rig, hook, microbatches)),
+        stop(run.recipe().train, state, rig.ranks.all(), nullptr),
+        requests(run, state, stop),
+        gradients(run),
+        finite_check(run, state, gradients),
+        log(run, state, stop, finite_check),
+        view(run, state, gradients, finite_check, requests, log),
+        events(run, view),
+        feed(run, stop, log),
+        step(run, state, gradients, finite_check, events, view, log, requests),
+        evaluator(run, state, events, view, requests, stop, log, step.forward_pass()),
+        whole(run, finite_check),
+        checkpoints(run, state, whole, events, requests, stop, evaluator) {
     whole.add({&stop, &requests, &finite_check, &log, &feed, &evaluator});
+  }
+
+  static RunServices& with_hook(RunRig& rig, RecordingHook& hook, int64_t microbatches) {
+    rig.plan.observers.hooks = hook.proxies();
+    return rig.allocate(microbatches);
   }
 
   // One step, as the trainer makes it; false if there is no batch after it.
@@ -290,15 +303,15 @@ struct LoopRig {
   }
 
   RecordingHook hook;
-  TrainerParts parts;
-  std::vector<HookProxy> hooks;
+  RunServices& run;
   RunState state;
   StopConditions stop;
   LoopRequests requests;
+  GradientStatistics gradients;
   FiniteCheck finite_check;
+  StepLog log;
   HookView view;
   LoopEvents events;
-  StepLog log;
   WindowFeed feed;
   TrainStep step;
   Evaluator evaluator;

@@ -21,17 +21,17 @@ TEST_CASE("seeds divide by the total, and by nothing if there is nothing", "[tra
 
 TEST_CASE("counts and the mean loss are those of what has run", "[train]") {
   RunRig run;
-  run.parts();
+  run.allocate();
   std::vector<Microbatch> microbatches(3);
   CHECK_FALSE(count_of(microbatches, 0).defined());
-  CHECK_FALSE(mean_loss(microbatches, *run.losses).defined());
+  CHECK_FALSE(mean_loss(microbatches, run.model->losses).defined());
   microbatches[0].counts = {number(2)};
   microbatches[0].sums = {number(10)};
   microbatches[1].counts = {number(3)};
   CHECK(count_of(microbatches, 0).item<double>() == 5);
-  CHECK(mean_loss(microbatches, *run.losses).item<double>() == 5);
+  CHECK(mean_loss(microbatches, run.model->losses).item<double>() == 5);
   microbatches[1].sums = {number(5)};
-  CHECK(mean_loss(microbatches, *run.losses).item<double>() == 3);
+  CHECK(mean_loss(microbatches, run.model->losses).item<double>() == 3);
 }
 
 }  // namespace tenon

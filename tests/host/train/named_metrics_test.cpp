@@ -9,11 +9,11 @@ namespace tenon {
 namespace {
 
 // The message of the error; "" if there is none.
-std::string checked(const RunRig& run, const LoopRig& loop) {
-  const auto known = evaluation_metrics(
-      run.recipe, loop.parts.eval_sets, loop.parts.losses, loop.parts.metric_set);
+std::string checked(const RunRig& run) {
+  const auto known =
+      evaluation_metrics(run.recipe, run.data->eval_sets, run.model->losses, run.model->metrics);
   try {
-    check_named_metrics(run.recipe, known, loop.parts.losses, loop.parts.metric_set, false);
+    check_named_metrics(run.recipe, known, run.model->losses, run.model->metrics, false);
     return "";
   } catch (const Error& error) {
     CHECK(error.id() == "metric.unknown");
@@ -27,22 +27,22 @@ TEST_CASE("each key that names a metric is checked against what evaluations give
   RunRig run;
   run.has_eval = true;
   LoopRig loop(run);
-  CHECK(checked(run, loop).empty());
+  CHECK(checked(run).empty());
   run.recipe.eval.keep_best.emplace().metric = "eval/lss";
   CHECK_THAT(
-      checked(run, loop),
+      checked(run),
       contains_text("/eval/keep_best/metric: ") && contains_text("did you mean \"eval/loss\"?"));
   run.recipe.eval.keep_best->metric = "eval/loss";
-  CHECK(checked(run, loop).empty());
+  CHECK(checked(run).empty());
   for (const char* const metric : {"eval/loss", "loss"}) {  // of an evaluation, and of training
     ComponentUse hook;
     hook.options = R"({"metric": ")" + std::string(metric) + R"("})";
     hook.pointer = "/hooks/0";
     run.recipe.hooks = {hook};
-    CHECK(checked(run, loop).empty());
+    CHECK(checked(run).empty());
   }
   run.recipe.hooks[0].options = R"({"metric": "eval/auc"})";
-  CHECK_THAT(checked(run, loop), contains_text("/hooks/0/options/metric: "));
+  CHECK_THAT(checked(run), contains_text("/hooks/0/options/metric: "));
 }
 
 }  // namespace tenon

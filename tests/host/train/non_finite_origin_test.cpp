@@ -14,22 +14,24 @@ const double kNan = std::numeric_limits<double>::quiet_NaN();
 NonFiniteOrigin origin_of(double weight, double times) {
   RunRig run;
   run.loss.times = times;
-  run.parts();
+  run.allocate();
   run.set_weight(weight);
   Microbatch microbatch;
   microbatch.batch.schema = sample_schema();
   microbatch.batch.fields = {at::ones({1}, at::kLong)};
   microbatch.batch.samples = 1;
   const CallPlace place{1, 0, true};
-  run.runner->forward(*run.state, microbatch.batch, place);
-  microbatch.counts = run.losses->count(microbatch.batch, place);
-  microbatch.sums = run.losses->compute(*run.state, microbatch.batch, place, microbatch.calls);
-  run.losses->backward(*run.state, place, microbatch.calls, {at::scalar_tensor(1.0, at::kDouble)});
-  run.runner->backward(*run.state, nullptr);
-  return find_non_finite_origin(*run.runner,
-                                *run.state,
-                                *run.store,
-                                *run.losses,
+  run.model->runner.forward(run.model->microbatch, microbatch.batch, place);
+  microbatch.counts = run.model->losses.count(microbatch.batch, place);
+  microbatch.sums =
+      run.model->losses.compute(run.model->microbatch, microbatch.batch, place, microbatch.calls);
+  run.model->losses.backward(
+      run.model->microbatch, place, microbatch.calls, {at::scalar_tensor(1.0, at::kDouble)});
+  run.model->runner.backward(run.model->microbatch, nullptr);
+  return find_non_finite_origin(run.model->runner,
+                                run.model->microbatch,
+                                run.model->parameters,
+                                run.model->losses,
                                 {{&microbatch.batch, &microbatch.sums, &microbatch.counts}},
                                 1,
                                 OriginSearch::kUntilFound);
@@ -50,12 +52,12 @@ TEST_CASE("the first non-finite place of a step is named", "[train]") {
 
 TEST_CASE("a step that is over is known by the norms of its gradients", "[train]") {
   RunRig run;
-  run.parts();
+  run.allocate();
   const NonFiniteOrigin found =
-      non_finite_gradient(run.graph, {0}, at::full({1}, kNan, at::kDouble));
+      non_finite_gradient(run.plan.model.graph, {0}, at::full({1}, kNan, at::kDouble));
   CHECK(found.distance == OriginDistance::kGradient);
   CHECK_THAT(found.text, contains_text("1 of 1") && contains_text("'p0'"));
-  CHECK(non_finite_gradient(run.graph, {0}, at::ones({1}, at::kDouble)).distance ==
+  CHECK(non_finite_gradient(run.plan.model.graph, {0}, at::ones({1}, at::kDouble)).distance ==
         OriginDistance::kUnknown);
 }
 

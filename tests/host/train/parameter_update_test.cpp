@@ -24,23 +24,17 @@ double step_of(const TrainRecipe& train,
     prepare(loop);
   }
   loop.state.step = 1;
-  ParameterUpdate update(step_parts(loop.parts,
-                                    loop.state,
-                                    loop.finite_check,
-                                    loop.events,
-                                    loop.view,
-                                    loop.log,
-                                    loop.requests)
-                             .update);
-  loop.finite_check.begin_step();
+  ParameterUpdate update(
+      loop.run, loop.state, loop.gradients, loop.finite_check, loop.events, loop.view);
+  loop.gradients.begin_step();
   update.begin_step();
-  loop.parts.parameters.add_grad(0, at::full({1}, gradient, at::kDouble));
+  run.model->parameters.add_grad(0, at::full({1}, gradient, at::kDouble));
   bool is_final = false;
   update.run(
       true, {}, [] { return NonFiniteOrigin(); }, [&] { is_final = true; });
   CHECK(is_final);
   CHECK_FALSE(loop.view.step().are_gradients_final);
-  CHECK_FALSE(loop.parts.parameters.groups()[0].any_has_grad());
+  CHECK_FALSE(run.model->parameters.groups()[0].any_has_grad());
   return 2 - run.weight();
 }
 
@@ -62,20 +56,14 @@ TEST_CASE("late counts scale all gradients at the end", "[train]") {
   RunRig run;
   LoopRig loop(run);
   loop.state.step = 1;
-  ParameterUpdate update(step_parts(loop.parts,
-                                    loop.state,
-                                    loop.finite_check,
-                                    loop.events,
-                                    loop.view,
-                                    loop.log,
-                                    loop.requests)
-                             .update);
-  loop.finite_check.begin_step();
-  loop.parts.parameters.add_grad(0, at::full({1}, 8.0, at::kDouble));
+  ParameterUpdate update(
+      loop.run, loop.state, loop.gradients, loop.finite_check, loop.events, loop.view);
+  loop.gradients.begin_step();
+  run.model->parameters.add_grad(0, at::full({1}, 8.0, at::kDouble));
   update.run(
       true, at::scalar_tensor(0.25, at::kDouble), [] { return NonFiniteOrigin(); }, [] {});
   CHECK(run.weight() == Approx(2 - 0.5 * 2));
-  CHECK(loop.finite_check.norm().item<double>() == Approx(2));
+  CHECK(loop.gradients.norm().item<double>() == Approx(2));
 }
 
 }  // namespace tenon

@@ -35,12 +35,7 @@ struct RollBackRig {
     run.recipe.checkpoint = with_roll_back(most);
     loop.emplace(run);
     place.emplace(loop->state);
-    roll_back.emplace(RollBack::Parts{.state = loop->state,
-                                      .ranks = run.ranks,
-                                      .sharded = *run.sharded,
-                                      .finite_check = loop->finite_check,
-                                      .checkpoints = loop->checkpoints,
-                                      .whole = loop->whole});
+    roll_back.emplace(loop->run, loop->state, loop->finite_check, loop->checkpoints, loop->whole);
     loop->whole.add({&*place, &*roll_back});
     loop->feed.begin_epoch(0);
     REQUIRE(loop->feed.open_next() == NextWindow::kOpen);

@@ -36,16 +36,9 @@ struct LoaderRig {
     return {run.storage, run.ranks.all(), newest_first};
   }
   RunLoader loader(ResumeCandidates* saved, const StateTree* start_from = nullptr) {
-    return RunLoader({.start_from = start_from,
-                      .saved = saved,
-                      .state = loop->state,
-                      .parameters = *run.store,
-                      .sharded = *run.sharded,
-                      .optimizer = *run.optimizer,
-                      .values = *run.values,
-                      .recipe = run.recipe,
-                      .progress = run.progress,
-                      .ranks = run.ranks});
+    run.request.start_from = start_from;
+    run.data->saved = saved;
+    return RunLoader(loop->run, loop->state);
   }
 
   RunRig run;
@@ -65,7 +58,7 @@ TEST_CASE("the newest checkpoint that can be taken over is resumed from", "[trai
         if (++num_tried == 1) {
           throw Error("checkpoint.damaged", "a checksum differs");
         }
-        rig.run.store->load(tree, "parameters");
+        rig.run.model->parameters.load(tree, "parameters");
         rig.loop->state.step = 2;
       },
       [](const StateTree&) {});

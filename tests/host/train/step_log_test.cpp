@@ -38,20 +38,20 @@ TEST_CASE("a record has the mean loss of the steps since the last one", "[train]
   loop.log.add_losses(microbatch_of(6, 2), {});
   loop.log.add_losses(microbatch_of(4, 8), {});
   loop.log.log(1);
-  CHECK(run.metrics.last("loss") == Approx(1));
-  CHECK(run.metrics.last("roll_backs") == 1);
-  CHECK(run.metrics.last("samples_per_second").value() > 0);
-  CHECK(run.metrics.last("tokens_per_second").value() > 0);
-  CHECK(run.metrics.last("data_wait_seconds") == 0);
-  CHECK_FALSE(run.metrics.last("non_finite_steps").has_value());
-  CHECK(run.sinks.num_of_step(2) == 1);
+  CHECK(run.report.metrics.last("loss") == Approx(1));
+  CHECK(run.report.metrics.last("roll_backs") == 1);
+  CHECK(run.report.metrics.last("samples_per_second").value() > 0);
+  CHECK(run.report.metrics.last("tokens_per_second").value() > 0);
+  CHECK(run.report.metrics.last("data_wait_seconds") == 0);
+  CHECK_FALSE(run.report.metrics.last("non_finite_steps").has_value());
+  CHECK(run.report.sinks.num_of_step(2) == 1);
   CHECK(loop.log.has_logged());
   CHECK(loop.log.last_metrics().at("loss") == Approx(1));
   ++loop.state.step;
   CHECK_FALSE(loop.log.has_logged());
   loop.log.add_data_wait(std::chrono::hours(1));
   loop.log.log(0);
-  CHECK(run.metrics.last("data_wait_seconds") == Approx(3600));
+  CHECK(run.report.metrics.last("data_wait_seconds") == Approx(3600));
 }
 
 TEST_CASE("a loss that a device leaves out counts in no mean", "[train]") {
@@ -63,7 +63,7 @@ TEST_CASE("a loss that a device leaves out counts in no mean", "[train]") {
   loop.log.add_losses(microbatch_of(6, 2), good);
   loop.log.add_losses(microbatch_of(1e9, 1), bad);
   loop.log.log(0);
-  CHECK(run.metrics.last("loss") == Approx(3));
+  CHECK(run.report.metrics.last("loss") == Approx(3));
 }
 
 TEST_CASE("what is logged, and what is not yet, is saved", "[train]") {

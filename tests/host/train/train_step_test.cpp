@@ -83,7 +83,7 @@ TEST_CASE("an unwanted update changes nothing, and counts in the means", "[train
   CHECK(run.descent.num_updates == 0);
   CHECK(loop.state.updates == 0);
   CHECK(loop.view.scalar("applied")->item<double>() == 0);
-  CHECK(run.metrics.mean("loss") == Approx(1));
+  CHECK(run.report.metrics.mean("loss") == Approx(1));
 }
 
 TEST_CASE("a non-finite step is skipped, and counts in no mean", "[train]") {
@@ -96,7 +96,7 @@ TEST_CASE("a non-finite step is skipped, and counts in no mean", "[train]") {
   CHECK(run.weight() == 2);
   CHECK(loop.finite_check.guard().count().steps == 1);
   CHECK_FALSE(loop.finite_check.guard().count().last_origin.empty());
-  CHECK(run.metrics.mean("loss") == 0);
+  CHECK(run.report.metrics.mean("loss") == 0);
   run.loss.times = 1;
   loop.run_step();
   CHECK(run.weight() == Approx(2 - 0.5 * 2.5));

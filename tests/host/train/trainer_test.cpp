@@ -9,15 +9,9 @@ namespace tenon {
 namespace {
 
 // Runs the rig's recipe with a hook.
-Outcome run_with(RunRig& run,
-                 RecordingHook& hook,
-                 const std::function<void(TrainerParts&)>& change = {}) {
-  TrainerParts parts = run.parts();
-  if (change) {
-    change(parts);
-  }
-  Trainer trainer(std::move(parts), hook.proxies());
-  return trainer.run();
+Outcome run_with(RunRig& run, RecordingHook& hook) {
+  run.plan.observers.hooks = hook.proxies();
+  return Trainer(run.allocate()).run();
 }
 
 std::vector<uint32_t> without(std::vector<uint32_t> events, const std::vector<uint32_t>& excluded) {
@@ -66,17 +60,16 @@ TEST_CASE("a resumed run ends with the same parameters, from every boundary", "[
   whole.recipe.train.steps = 7;  // in epochs of three steps
   RecordingHook hook;
   std::vector<StateTree> states;
-  run_with(whole, hook, [&](TrainerParts& parts) {
-    parts.on_boundary = [&](RunBoundary, Trainer& trainer) {
-      trainer.snapshot(states.emplace_back());
-    };
-  });
+  whole.request.on_boundary = [&](RunBoundary, Trainer& trainer) {
+    trainer.snapshot(states.emplace_back());
+  };
+  run_with(whole, hook);
   REQUIRE(states.size() > 7);
   for (const StateTree& state : states) {
     RunRig resumed(6);
     resumed.recipe.train.steps = 7;
-    const Outcome outcome =
-        run_with(resumed, hook, [&](TrainerParts& parts) { parts.start_from = &state; });
+    resumed.request.start_from = &state;
+    const Outcome outcome = run_with(resumed, hook);
     CHECK(outcome.error_id.empty());
     CHECK(outcome.state.step == 7);
     CHECK(resumed.weight() == whole.weight());
@@ -136,10 +129,10 @@ TEST_CASE("a hook rolls the run back, which goes on with the next data", "[train
 
 TEST_CASE("an evaluation alone trains nothing", "[train]") {
   RunRig run;
+  run.request.is_eval_only = true;
   run.has_eval = true;
   RecordingHook hook;
-  const Outcome outcome =
-      run_with(run, hook, [](TrainerParts& parts) { parts.is_eval_only = true; });
+  const Outcome outcome = run_with(run, hook);
   CHECK(outcome.reason == "evaluated the initial parameters");
   CHECK(outcome.last_metrics.at("eval/loss") == Approx(3));
   CHECK(outcome.state.step == 0);

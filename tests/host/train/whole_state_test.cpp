@@ -9,17 +9,6 @@
 namespace tenon {
 namespace {
 
-class Number final : public Stateful {
- public:
-  void snapshot(StateTree& tree, const std::string& prefix) const override {
-    tree.put_int(state_path(prefix, "value"), value);
-  }
-  void load(const StateTree& tree, const std::string& prefix) override {
-    value = tree.get_int(state_path(prefix, "value"));
-  }
-  int64_t value = 0;
-};
-
 class TestPlace final : public WithStateFields<TestPlace> {
  public:
   template <class Self, class Fields>
@@ -31,34 +20,34 @@ class TestPlace final : public WithStateFields<TestPlace> {
   int64_t windows = 0;
 };
 
+// The state of a run whose weight and place are numbers, and whose position is a sample.
 struct StateRig {
-  StateRig()
-      : whole({.trained = {{"parameters", &parameters}, {"guard", &guard}},
-               .data = {{"data/train", &data}},
-               .weights = {{"parameters", &parameters}},
-               .before_snapshot = [this] { ++num_snapshots; }}) {
-    whole.add({&place});
+  StateRig() {
+    loop.emplace(run);
+    loop->whole.add({&place});
+    loop->feed.begin_epoch(0);
+    REQUIRE(loop->feed.open_next() == NextWindow::kOpen);
   }
 
+  WholeState& whole() { return loop->whole; }
   StateTree taken() {
     StateTree tree;
-    whole.snapshot(tree);
+    whole().snapshot(tree);
     return tree;
   }
   void set(int64_t value) {
-    for (Number* const number : {&parameters, &guard, &data}) {
-      number->value = value;
-    }
+    run.set_weight(static_cast<double>(value));
     place.step = value;
     place.windows = value;
+    loop->finite_check.guard().record(static_cast<uint64_t>(value), false, [] { return ""; });
   }
+  // Takes a batch of training.
+  void read() { loop->feed.take_microbatches(); }
+  int64_t position() { return run.data->train.loader().position().cursor; }
 
-  Number parameters;
-  Number guard;
-  Number data;
+  RunRig run;
   TestPlace place;
-  int num_snapshots = 0;
-  WholeState whole;
+  std::optional<LoopRig> loop;
 };
 
 }  // namespace
@@ -67,43 +56,50 @@ TEST_CASE("the state of a run has all of its parts, below their names", "[train]
   StateRig rig;
   rig.set(5);
   const StateTree tree = rig.taken();
-  CHECK(rig.num_snapshots == 1);
   CHECK(tree.version("") == kRunStateVersion);
-  for (const char* name : {"parameters/value", "guard/value", "data/train/value", "run/step"}) {
-    CHECK(tree.get_int(name) == 5);
+  for (const char* name : {"parameters", "optimizer", "metrics", "guard", "data/train", "run"}) {
+    INFO(name);
+    CHECK(tree.has_subtree(name));
   }
+  CHECK(tree.get_int("run/step") == 5);
   StateTree weights;
-  rig.whole.snapshot_weights(weights);
-  CHECK(weights.entries().size() == 1);
+  rig.whole().snapshot_weights(weights);
+  for (const auto& [name, entry] : weights.entries()) {
+    CHECK(name.starts_with("parameters/"));
+  }
+  CHECK_FALSE(weights.entries().empty());
 }
 
 TEST_CASE("a load takes positions in the data separately", "[train]") {
   StateRig rig;
   rig.set(5);
+  rig.read();
   const StateTree tree = rig.taken();
+  const int64_t position = rig.position();
   rig.set(9);
-  rig.whole.load(tree);
-  CHECK(rig.parameters.value == 5);
+  rig.read();
+  REQUIRE(rig.position() != position);
+  rig.whole().load(tree);
+  CHECK(rig.run.weight() == 5);
   CHECK(rig.place.step == 5);
   CHECK(rig.place.windows == 5);
-  CHECK(rig.data.value == 9);
-  rig.whole.load_data(tree);
-  CHECK(rig.data.value == 5);
+  CHECK(rig.position() != position);
+  rig.whole().load_data(tree);
+  CHECK(rig.position() == position);
 }
 
 TEST_CASE("a position in the data is new unless it is that of the last load", "[train]") {
   StateRig rig;
-  rig.set(5);
-  CHECK(rig.whole.has_new_position());  // nothing was loaded
+  rig.read();
+  CHECK(rig.whole().has_new_position());  // nothing was loaded
   const StateTree tree = rig.taken();
-  rig.whole.load(tree);
-  rig.whole.load_data(tree);
-  CHECK_FALSE(rig.whole.has_new_position());
-  rig.parameters.value = 6;
-  rig.place.windows = 6;
-  CHECK_FALSE(rig.whole.has_new_position());
-  rig.data.value = 6;
-  CHECK(rig.whole.has_new_position());
+  rig.whole().load(tree);
+  rig.whole().load_data(tree);
+  CHECK_FALSE(rig.whole().has_new_position());
+  rig.set(6);
+  CHECK_FALSE(rig.whole().has_new_position());
+  rig.read();
+  CHECK(rig.whole().has_new_position());
 }
 
 TEST_CASE("a roll-back keeps the position in the data", "[train]") {
@@ -111,12 +107,14 @@ TEST_CASE("a roll-back keeps the position in the data", "[train]") {
   rig.set(5);
   const StateTree tree = rig.taken();
   rig.set(9);
-  rig.whole.roll_back(tree);
-  CHECK(rig.parameters.value == 5);
-  CHECK(rig.guard.value == 5);
+  rig.read();
+  const int64_t position = rig.position();
+  rig.whole().roll_back(tree);
+  CHECK(rig.run.weight() == 5);
+  CHECK(rig.loop->finite_check.guard().count().last_step == 5);
   CHECK(rig.place.step == 5);
   CHECK(rig.place.windows == 9);
-  CHECK(rig.data.value == 9);
+  CHECK(rig.position() == position);
 }
 
 TEST_CASE("a state of another version is refused, before anything changes", "[train]") {
@@ -125,8 +123,8 @@ TEST_CASE("a state of another version is refused, before anything changes", "[tr
   StateTree tree = rig.taken();
   tree.set_version("", kRunStateVersion + 1);
   rig.set(9);
-  CHECK_THROWS_AS(rig.whole.load(tree), Error);
-  CHECK(rig.parameters.value == 9);
+  CHECK_THROWS_AS(rig.whole().load(tree), Error);
+  CHECK(rig.run.weight() == 9);
 }
 
 }  // namespace tenon

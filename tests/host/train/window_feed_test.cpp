@@ -10,25 +10,34 @@
 #include <optional>
 
 #include "tests/host/data/fake_source.hpp"
+#include "tests/host/train/loop_rig.hpp"
 #include "tests/support/thread_ranks.hpp"
 
 namespace tenon {
 namespace {
 
-LoaderOptions by_two() {
-  LoaderOptions options;
-  options.batch_size = 2;
-  return options;
-}
+// A feed of a source, in batches of two.
+struct FeedRig {
+  explicit FeedRig(DataSource& source, int64_t microbatches = 1, RankGroups* ranks = nullptr)
+      : run(8, {}, ranks) {
+    run.train_source = &source;
+    run.options.rank = {.rank = run.ranks.role().rank(), .size = run.ranks.role().num_ranks()};
+    loop.emplace(run, microbatches);
+  }
+  explicit FeedRig(DataSource& source, DataSource& paired) {
+    run.train_source = &source;
+    run.has_eval = true;
+    run.eval_from = &paired;
+    run.recipe.eval.with_window = WithWindow::kAfter;
+    loop.emplace(run);
+  }
 
-WindowFeed::Parts parts_of(DataStream& data, RankGroups& ranks, int64_t microbatches = 1) {
-  return {.data = data,
-          .paired = {},
-          .ranks = ranks,
-          .on_wait = [](auto) {},
-          .gives_up = [] { return false; },
-          .microbatches_per_step = microbatches};
-}
+  WindowFeed& feed() { return loop->feed; }
+  DataStream& data() { return run.data->train; }
+
+  RunRig run;
+  std::optional<LoopRig> loop;
+};
 
 std::vector<std::vector<int64_t>> samples_of(const std::vector<Microbatch>& microbatches) {
   std::vector<std::vector<int64_t>> samples;
@@ -60,10 +69,8 @@ std::vector<std::vector<int64_t>> steps_of(uint32_t num_ranks,
   run_ranks(num_ranks, [&](RankGroups& ranks) {
     Group& control = ranks.all();
     FakeStream source(shard_sizes, end);
-    LoaderOptions options = by_two();
-    options.rank = {.rank = control.rank(), .size = num_ranks};
-    DataStream data(source, options);
-    WindowFeed feed(parts_of(data, ranks, batches_per_step / num_ranks));
+    FeedRig rig(source, batches_per_step / num_ranks, &ranks);
+    WindowFeed& feed = rig.feed();
     feed.begin_epoch(0);
     feed.open_next();
     bool has_data = feed.start_reading();
@@ -84,7 +91,7 @@ std::vector<std::vector<int64_t>> steps_of(uint32_t num_ranks,
       are_even = are_even && std::ranges::count(sizes, sizes.front()) == std::ssize(sizes);
     }
     const std::lock_guard lock(mutex);
-    is_complete = is_complete && !data.loader().has_next();
+    is_complete = is_complete && !rig.data().loader().has_next();
   });
   CHECK(are_even);
   CHECK(is_complete);
@@ -97,26 +104,24 @@ std::vector<std::vector<int64_t>> steps_of(uint32_t num_ranks,
 }  // namespace
 
 TEST_CASE("an accumulation ends with its window", "[train]") {
-  RankGroups alone;
   FakeMap source(6);
-  DataStream data(source, by_two());
-  WindowFeed feed(parts_of(data, alone, 2));
+  FeedRig rig(source, 2);
+  WindowFeed& feed = rig.feed();
   feed.begin_epoch(0);
   REQUIRE(feed.open_next() == NextWindow::kOpen);
   CHECK(samples_of(feed.take_microbatches()) == Samples{{0, 1}, {2, 3}});
-  CHECK(has_another_step(feed, alone));
+  CHECK(has_another_step(feed, rig.run.ranks));
   CHECK(feed.batch_bytes() > 0);
   CHECK(samples_of(feed.take_microbatches()) == Samples{{4, 5}});
-  CHECK_FALSE(has_another_step(feed, alone));
+  CHECK_FALSE(has_another_step(feed, rig.run.ranks));
   CHECK(feed.open_next() == NextWindow::kEnd);
 }
 
 TEST_CASE("windows are counted over epochs, and the label of the last one is kept", "[train]") {
-  RankGroups alone;
   FakeMap source(2);
   source.set_windows({make_window(1, "mon", 2, true), make_window(2, "tue", 2)});
-  DataStream data(source, by_two());
-  WindowFeed feed(parts_of(data, alone));
+  FeedRig rig(source);
+  WindowFeed& feed = rig.feed();
   for (const uint64_t epoch : {0, 1}) {
     feed.begin_epoch(epoch);
     REQUIRE(feed.open_next() == NextWindow::kOpen);
@@ -136,43 +141,36 @@ TEST_CASE("windows are counted over epochs, and the label of the last one is kep
 }
 
 TEST_CASE("an epoch ends with the windows of a paired set", "[train]") {
-  RankGroups alone;
   FakeMap source(2);
   source.set_windows({make_window(1, "mon", 2), make_window(2, "tue", 2)});
   FakeMap paired_source(2);
   paired_source.set_windows({make_window(1, "mon", 2)});
-  DataStream data(source, by_two());
-  DataStream paired(paired_source, by_two());
-  WindowFeed::Parts parts = parts_of(data, alone);
-  parts.paired = {&paired};
-  WindowFeed feed(std::move(parts));
+  FeedRig rig(source, paired_source);
+  WindowFeed& feed = rig.feed();
   feed.begin_epoch(0);
   CHECK(feed.open_next() == NextWindow::kOpen);
-  CHECK(paired.has_window());
+  CHECK(rig.run.eval_data().has_window());
   CHECK(feed.open_next() == NextWindow::kEnd);
-  CHECK_FALSE(data.has_window());
+  CHECK_FALSE(rig.data().has_window());
 }
 
 TEST_CASE("the first step's batches are repeated, as copies, and survive a checkpoint", "[train]") {
-  RankGroups alone;
   FakeMap source(8);
-  DataStream data(source, by_two());
-  WindowFeed::Parts parts = parts_of(data, alone, 2);
-  parts.repeats_first_batch = true;
-  WindowFeed feed(std::move(parts));
+  FeedRig rig(source, 2);
+  rig.run.recipe.train.overfit_batch = true;
+  WindowFeed& feed = rig.feed();
   feed.begin_epoch(0);
   REQUIRE(feed.open_next() == NextWindow::kOpen);
   std::vector<Microbatch> first = feed.take_microbatches();
   first[0].batch.fields[0].zero_();  // as a hook may
   CHECK(samples_of(feed.take_microbatches()) == Samples{{0, 1}, {2, 3}});
-  CHECK_FALSE(has_another_step(feed, alone));  // windows end as without it
+  CHECK_FALSE(has_another_step(feed, rig.run.ranks));  // windows end as without it
   StateTree tree;
   feed.put_fields(tree, "run");
 
-  DataStream other(source, by_two());
-  WindowFeed::Parts again = parts_of(other, alone, 2);
-  again.repeats_first_batch = true;
-  WindowFeed resumed(std::move(again));
+  FeedRig other(source, 2);
+  other.run.recipe.train.overfit_batch = true;
+  WindowFeed& resumed = other.feed();
   resumed.get_fields(tree, "run");
   resumed.begin_epoch(1);
   REQUIRE(resumed.open_next() == NextWindow::kOpen);
@@ -206,10 +204,8 @@ TEST_CASE("a rank whose stream has ended gets empty batches", "[train]") {
   run_ranks(2, [&](RankGroups& ranks) {
     Group& control = ranks.all();
     FakeStream source({4, 2}, FakeStream::End::kWithLast);
-    LoaderOptions options = by_two();
-    options.rank = {.rank = control.rank(), .size = 2};
-    DataStream data(source, options);
-    WindowFeed feed(parts_of(data, ranks, 2));
+    FeedRig rig(source, 2, &ranks);
+    WindowFeed& feed = rig.feed();
     feed.begin_epoch(0);
     if (feed.open_next() == NextWindow::kOpen && feed.start_reading()) {
       for (const Microbatch& microbatch : feed.take_microbatches()) {

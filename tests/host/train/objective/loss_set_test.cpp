@@ -24,25 +24,25 @@ const CallPlace kTrain{1, 0, true};
 
 TEST_CASE("losses are counted before or after the forward, and summed", "[train]") {
   RunRig run;
-  run.parts();
-  LossSet& losses = *run.losses;
+  run.allocate();
+  LossSet& losses = run.model->losses;
   const Batch batch = batch_of({1, 2, 3});
   CHECK(losses.count(batch, kTrain)[0].item<double>() == 3);
-  run.runner->forward(*run.state, batch, kTrain);
-  CHECK(losses.count(*run.state, batch, kTrain)[0].item<double>() == 3);
+  run.model->runner.forward(run.model->microbatch, batch, kTrain);
+  CHECK(losses.count(run.model->microbatch, batch, kTrain)[0].item<double>() == 3);
   LossCalls calls;
-  CHECK(losses.compute(*run.state, batch, kTrain, calls)[0].item<double>() == 2 * 6);
+  CHECK(losses.compute(run.model->microbatch, batch, kTrain, calls)[0].item<double>() == 2 * 6);
   CHECK(calls.size() == 1);
-  losses.backward(*run.state, kTrain, calls, {at::scalar_tensor(0.5, at::kDouble)});
+  losses.backward(run.model->microbatch, kTrain, calls, {at::scalar_tensor(0.5, at::kDouble)});
   CHECK(calls.empty());
-  run.runner->backward(*run.state, nullptr);
-  CHECK(run.store->groups()[0].grad()[0].item<double>() == 0.5 * 6);
+  run.model->runner.backward(run.model->microbatch, nullptr);
+  CHECK(run.model->parameters.groups()[0].grad()[0].item<double>() == 0.5 * 6);
 }
 
 TEST_CASE("losses say what they read, and what they promise", "[train]") {
   RunRig run;
-  run.parts();
-  const LossSet& losses = *run.losses;
+  run.allocate();
+  const LossSet& losses = run.model->losses;
   CHECK(losses.size() == 1);
   CHECK(losses.name(0) == "sum");
   CHECK(losses.weight(0) == 1);
@@ -70,22 +70,22 @@ TEST_CASE("what a loss gives must be a scalar that is wide enough", "[train]") {
   static const tenon_loss table = {
       sizeof(tenon_loss), &SumLoss::describe, &Narrow::count, &Narrow::compute, nullptr};
   RunRig run;
-  run.parts();
+  run.allocate();
   SumLoss self;
   std::vector<NamedLoss> named;
   named.push_back({.name = "narrow",
                    .weight = 1,
                    .inputs = {},
                    .proxy = LossProxy(made_instance("loss", TENON_LOSS_ID, &table, &self))});
-  LossSet losses(std::move(named), run.graph, "made", RunRig::base());
+  LossSet losses(std::move(named), run.plan.model.graph, "made", RunRig::base());
   const Batch batch = batch_of({1});
-  run.runner->forward(*run.state, batch, kTrain);
+  run.model->runner.forward(run.model->microbatch, batch, kTrain);
   LossCalls calls;
-  CHECK_THROWS_WITH(losses.compute(*run.state, batch, kTrain, calls),
+  CHECK_THROWS_WITH(losses.compute(run.model->microbatch, batch, kTrain, calls),
                     contains_text("[plugin.bad_result]"));
   CHECK_THROWS_WITH(losses.count(batch, kTrain),
                     contains_text("it must return a scalar of Double"));
-  run.runner->clear(*run.state);
+  run.model->runner.clear(run.model->microbatch);
 }
 
 }  // namespace tenon

@@ -43,10 +43,10 @@ struct TotalMetric {
 
 struct MetricRig {
   explicit MetricRig(uint32_t periods = 0) : total{periods} {
-    run.parts();
+    run.allocate();
     std::vector<NamedMetric> named;
     named.push_back({"total", {}, total.proxy()});
-    metrics.emplace(std::move(named), run.graph, "made", RunRig::base());
+    metrics.emplace(std::move(named), run.plan.model.graph, "made", RunRig::base());
   }
 
   // Takes one batch of these samples; each counts twice, since the weight is 2.
@@ -56,13 +56,13 @@ struct MetricRig {
     batch.fields = {at::tensor(samples)};
     batch.samples = static_cast<int64_t>(samples.size());
     const CallPlace place{1, 0, is_train};
-    run.runner->forward(*run.state, batch, place);
+    run.model->runner.forward(run.model->microbatch, batch, place);
     if (is_train) {
-      metrics->train(*run.state, batch, place);
+      metrics->train(run.model->microbatch, batch, place);
     } else {
-      metrics->evaluate(*run.state, batch, place);
+      metrics->evaluate(run.model->microbatch, batch, place);
     }
-    run.runner->clear(*run.state);
+    run.model->runner.clear(run.model->microbatch);
   }
   MetricSet::Metrics evaluation(const std::vector<int64_t>& samples,
                                 const std::string& series = "") {

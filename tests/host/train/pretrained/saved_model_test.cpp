@@ -15,26 +15,20 @@ struct SavedRun {
   SavedRun() {
     run.recipe.checkpoint.emplace();
     run.recipe.checkpoint->every.steps = 1;
+    run.recipe.eval.keep_best.emplace().metric = "eval/loss";
     LoopRig loop(run);
-    KeepBestRecipe keep;
-    keep.metric = "eval/loss";
-    BestState best(keep, {{"parameters", &*run.store}});
-    loop.parts.best = &best;
+    BestState& best = *run.model->best;
     MetricRecord record;
     record.values = {{"eval/loss", 0.5}};
     run.set_weight(5);
     best.consider(record, 1);
     run.set_weight(7);
     loop.state.step = 2;
-    FiniteCheck& finite = loop.finite_check;
-    WholeState whole(whole_parts(loop.parts, finite));
-    CheckpointDriver driver(checkpoint_parts(
-        loop.parts, loop.state, whole, loop.events, loop.requests, loop.stop, loop.evaluator));
-    driver.save_if_due(RunBoundary::kStep);
-    driver.finish();
+    loop.checkpoints.save_if_due(RunBoundary::kStep);
+    loop.checkpoints.finish();
   }
   double weight_in(const SavedModel& model) {
-    run.store->load(model.state, run_state::kParameters);
+    run.model->parameters.load(model.state, run_state::kParameters);
     return run.weight();
   }
 

@@ -5,7 +5,7 @@
 #include "host/error/error.hpp"
 #include "host/model/parameter_store.hpp"
 #include "host/optim/optimizer_driver.hpp"
-#include "host/train/run/run_components.hpp"
+#include "host/train/run_plan/run_plan.hpp"
 
 #include <string>
 
@@ -44,17 +44,17 @@ struct Compared {
 // Compares the estimate with what parameters and optimizers of a recipe allocate.
 Compared compared(const std::string& patch, double bytes_per_state) {
   RunRig rig(patch);
-  RunComponents components(rig.context());
-  const ParameterMemory memory = parameter_memory(
-      components.graph(), components.parameter_layout(), [&](uint32_t, at::ScalarType) {
+  const auto plan = rig.plan();
+  const ParameterMemory memory =
+      parameter_memory(plan->model.graph, plan->model.layout, [&](uint32_t, at::ScalarType) {
         return bytes_per_state;
       });
   CHECK(memory.offloaded.sum() == 0);
-  check_memory(rig.context(), components);
+  check_memory(rig.context(), *plan);
   const int64_t before = cpu_tensor_memory().bytes;
-  ParameterStore store(components.graph(), components.parameter_layout());
+  ParameterStore store(plan->model.graph, plan->model.layout);
   const OptimizerDriver driver(
-      components.take_partitions(), store.groups(), rig.context().platform.exec());
+      plan->model.partitions, store.groups(), rig.context().platform.exec());
   return {memory.on_device.sum(), static_cast<double>(cpu_tensor_memory().bytes - before)};
 }
 

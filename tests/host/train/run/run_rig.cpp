@@ -56,6 +56,7 @@ RunRig::RunRig(const std::string& patch, RunRequest request, const std::vector<s
       ranks_(*world_, platform_.role()),
       factory_(registry_, recipe_, platform_.mesh_view()),
       context_{recipe_, request_, platform_, *world_, ranks_, factory_} {
+  platform_.set_up_process(recipe_);
   set_up_log({.terminal = false, .file = (folder_.path() / "rig.log").string()});
 }
 

@@ -7,6 +7,7 @@
 #include "host/plugin/registry.hpp"
 #include "host/recipe/recipe.hpp"
 #include "host/train/run/run_context.hpp"
+#include "host/train/run_plan/plan_run.hpp"
 
 #include <filesystem>
 #include <memory>
@@ -30,6 +31,8 @@ class RunRig {
   PluginRegistry& registry() { return registry_; }
   RunRequest& request() { return request_; }  // its run folder is the one below, and it is quiet
   const RunContext& context() const { return context_; }
+  // Plans a run of the recipe.
+  std::unique_ptr<const RunPlan> plan() const { return plan_run(plan_context_, request_); }
   std::filesystem::path run_dir() const { return folder_.path() / "run"; }
   std::filesystem::path folder() const { return folder_.path(); }
   // What was logged since the rig was made, unless a run has attached its own file.
@@ -45,6 +48,7 @@ class RunRig {
   RankGroups ranks_;
   ComponentFactory factory_;
   RunContext context_;
+  PlanContext plan_context_ = context_.for_plans();
 };
 
 }  // namespace tenon

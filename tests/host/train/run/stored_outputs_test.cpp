@@ -5,7 +5,7 @@
 #include "host/train/run/stored_outputs.hpp"
 
 #include "host/data/batch_builder.hpp"
-#include "host/train/run/run_components.hpp"
+#include "host/train/run_plan/run_plan.hpp"
 #include "host/train/signal_watch.hpp"
 
 #include <ATen/Functions.h>
@@ -42,8 +42,8 @@ std::string stored_patch() {
     "loss": {"type": "preference"}, "metrics": null})";
 }
 
-at::Tensor stored_field(RunComponents& components) {
-  DataSource& source = components.train_set().source();
+at::Tensor stored_field(const RunPlan& plan) {
+  DataSource& source = plan.data.train->source();
   std::vector<int64_t> indices(static_cast<size_t>(source.size(nullptr)));
   std::iota(indices.begin(), indices.end(), int64_t{0});
   BatchBuilder builder(source, source.size(nullptr));
@@ -62,19 +62,20 @@ TEST_CASE("batches have the stored log-probabilities of a reference at their lab
   ::setenv("TENON_CACHE", cache.path().c_str(), 1);
   RunRig rig(stored_patch());
   const SignalWatch signals;
-  RunComponents components(rig.context());
-  CHECK(components.models().members().size() == 1);
-  CHECK(components.graph().num_elements() == components.trained_graph().num_elements());
-  CHECK(stored_field(components).eq(0).all().item<bool>());  // not computed yet
-  REQUIRE(store_outputs(rig.context(), components, signals));
-  const at::Tensor logps = stored_field(components);
+  const auto plan = rig.plan();
+  CHECK(plan->model.models->members().size() == 1);
+  CHECK(plan->model.graph.num_elements() == plan->model.trained_graph().num_elements());
+  CHECK(stored_field(*plan).eq(0).all().item<bool>());  // not computed yet
+  const auto fingerprints = store_outputs(rig.context(), *plan, signals);
+  REQUIRE(fingerprints.has_value());
+  const at::Tensor logps = stored_field(*plan);
   CHECK(logps.scalar_type() == at::kFloat);
   CHECK(logps.lt(0).all().item<bool>());
-  CHECK(components.stored_fingerprints().at("reference").size() == 16);
+  CHECK(fingerprints->at("reference").size() == 16);
   // The same values are read again.
-  RunComponents again(rig.context());
-  REQUIRE(store_outputs(rig.context(), again, signals));
-  CHECK(at::equal(stored_field(again), logps));
+  const auto again = rig.plan();
+  REQUIRE(store_outputs(rig.context(), *again, signals).has_value());
+  CHECK(at::equal(stored_field(*again), logps));
   CHECK_THAT(rig.log(), contains_text("model 'reference': computing token_logps for dataset"));
   ::unsetenv("TENON_CACHE");
 }

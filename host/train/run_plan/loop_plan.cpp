@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "host/train/loop_plan.hpp"
+#include "host/train/run_plan/loop_plan.hpp"
 
 #include "host/error/error.hpp"
 #include "host/recipe/run_rules.hpp"

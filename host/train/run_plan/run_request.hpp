@@ -8,7 +8,7 @@
 #include "host/metrics/progress.hpp"
 #include "host/recipe/load_recipe.hpp"
 #include "host/train/resume/resume_request.hpp"
-#include "host/train/run/table_folders.hpp"
+#include "host/train/run_plan/table_folders.hpp"
 #include "host/train/run_state/run_boundary.hpp"
 #include "host/train/run_state/step_range.hpp"
 #include "host/train/weights/weights_request.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "host/train/loop_plan.hpp"
+#include "host/train/run_plan/loop_plan.hpp"
 
 #include "host/error/error.hpp"
 
@@ -21,38 +21,38 @@ std::string error_id(const std::function<void()>& call) {
 
 TEST_CASE("losses are counted ahead, unless they or a hook stand against it", "[train]") {
   RunRig run;
-  run.parts();
+  run.allocate();
   RecordingHook hook{.writes = TENON_TOUCH_BATCH};
   const std::vector<HookProxy> writers = hook.proxies();
   Recipe recipe;
   recipe.train.steps = 9;
-  LoopPlan plan = plan_loop(recipe, *run.losses, {}, nullptr, {});
+  LoopPlan plan = plan_loop(recipe, run.model->losses, {}, nullptr, {});
   CHECK(plan.counts_ahead);
   CHECK(plan.microbatches_per_step == 1);
   CHECK(plan.total_steps == 9);
-  CHECK(plan_loop(recipe, *run.losses, writers, nullptr, {}).counts_ahead);
+  CHECK(plan_loop(recipe, run.model->losses, writers, nullptr, {}).counts_ahead);
   recipe.train.gradient_accumulation = 4;
-  plan = plan_loop(recipe, *run.losses, writers, nullptr, {});
+  plan = plan_loop(recipe, run.model->losses, writers, nullptr, {});
   CHECK_FALSE(plan.counts_ahead);
   CHECK(plan.microbatches_per_step == 4);
   recipe.train.normalize = Normalize::kMicrobatch;
-  CHECK(error_id([&] { plan_loop(recipe, *run.losses, writers, nullptr, {}); }) ==
+  CHECK(error_id([&] { plan_loop(recipe, run.model->losses, writers, nullptr, {}); }) ==
         "loss.late_count");
   recipe.train.total_steps = 100;
-  CHECK(plan_loop(recipe, *run.losses, {}, nullptr, {}).total_steps == 100);
+  CHECK(plan_loop(recipe, run.model->losses, {}, nullptr, {}).total_steps == 100);
 }
 
 TEST_CASE("several losses cannot be counted late", "[train]") {
   RunRig run;
   run.loss.counts_from_batch = false;
-  run.parts();
+  run.allocate();
   SumLoss other;
   std::vector<NamedLoss> named;
   named.push_back({.name = "a", .weight = 1, .inputs = {}, .proxy = run.loss.proxy()});
   named.push_back({.name = "b", .weight = 1, .inputs = {}, .proxy = other.proxy()});
-  const LossSet losses(std::move(named), run.graph, "made", RunRig::base());
+  const LossSet losses(std::move(named), run.plan.model.graph, "made", RunRig::base());
   CHECK(error_id([&] { plan_loop(Recipe(), losses, {}, nullptr, {}); }) == "loss.late_count");
-  CHECK_FALSE(plan_loop(Recipe(), *run.losses, {}, nullptr, {}).counts_ahead);
+  CHECK_FALSE(plan_loop(Recipe(), run.model->losses, {}, nullptr, {}).counts_ahead);
 }
 
 }  // namespace tenon

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "host/train/run/token_limits.hpp"
+#include "host/train/run_plan/token_limits.hpp"
 
 #include "host/data/batch_builder.hpp"
 #include "host/data/packed_source.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "host/train/run/run_components.hpp"
+#include "host/train/run_plan/plan_run.hpp"
 
 #include "host/error/error.hpp"
 
@@ -13,7 +13,7 @@ namespace {
 std::string refusal(const std::string& patch, RunRequest request = {}) {
   RunRig rig(patch, std::move(request));
   try {
-    const RunComponents components(rig.context());
+    rig.plan();
     return "";
   } catch (const Error& error) {
     return error.id();
@@ -26,25 +26,25 @@ TEST_CASE("components are created from the recipe and matched with each other", 
   RunRig rig(R"({"data": {"eval": {"type": "windows", "options": {"samples": 9}}},
                  "metrics": [{"type": "accuracy"}], "lr_scheduler": {"type": "cosine"},
                  "hooks": [{"type": "event_trace"}]})");
-  RunComponents components(rig.context());
-  CHECK(components.graph().num_elements() == 4 * 8 + 8 + 8 * 3 + 3);
-  CHECK(components.sources().size() == 2);
-  CHECK(components.losses().size() == 1);
-  CHECK(components.plan().total_steps == 6);
-  CHECK(components.plan().microbatches_per_step == 1);
-  CHECK(components.scheduler() != nullptr);
-  CHECK(components.weights() == nullptr);
-  CHECK(components.loader_options().batch_size == 4);
-  CHECK(components.loader_options().samples_per_step == 4);
+  const auto plan = rig.plan();
+  CHECK(plan->model.graph.num_elements() == 4 * 8 + 8 + 8 * 3 + 3);
+  CHECK(plan->data.sources().size() == 2);
+  CHECK(plan->model.losses->size() == 1);
+  CHECK(plan->loop.total_steps == 6);
+  CHECK(plan->loop.microbatches_per_step == 1);
+  CHECK(plan->observers.schedule() != nullptr);
+  CHECK_FALSE(plan->files.import.has_value());
+  CHECK(plan->data.loader.batch_size == 4);
+  CHECK(plan->data.loader.samples_per_step == 4);
   std::string roles;
-  for (const ReportedComponent& one : components.reported()) {
+  for (const ReportedComponent& one : plan->reported()) {
     roles += one.role + " ";
   }
   CHECK(roles == "model data eval loss metric optimizer schedule hook sink ");
-  CHECK(components.take_hooks().size() == 1);
-  CHECK(components.take_sinks().size() == 1);
-  CHECK(components.take_partitions().size() == 2);  // biases are not decayed
-  CHECK(components.take_tables().empty());
+  CHECK(plan->observers.hooks.size() == 1);
+  CHECK(plan->observers.sinks.size() == 1);
+  CHECK(plan->model.partitions.size() == 2);  // biases are not decayed
+  CHECK(plan->model.tables.empty());
 }
 
 TEST_CASE("what does not fit together is found before anything is allocated", "[train]") {
@@ -66,9 +66,9 @@ TEST_CASE("rows cannot be imported for a model without tables", "[train]") {
 
 TEST_CASE("what checkpoints exclude is planned with the components", "[train]") {
   RunRig rig(R"({"checkpoint": {"exclude": ["*bias*"]}})");
-  const RunComponents components(rig.context());
-  CHECK(components.excluded().parameters.size() == 2);
-  CHECK_FALSE(components.export_places().has_value());
+  const auto plan = rig.plan();
+  CHECK(plan->files.excluded.parameters.size() == 2);
+  CHECK_FALSE(plan->files.export_places.has_value());
 }
 
 }  // namespace tenon

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The values that a model starts with: drawn, imported, or loaded for models that are not trained.
+// Pretrained parts of the trained model are loaded later (RunLoader).
+// Threads: the train thread.
+#pragma once
+
+#include "host/train/run_services.hpp"
+
+namespace tenon {
+
+// Sets all parameters and buffers, on every rank. The caller publishes them to blocks.
+// Errors  those of `initialise` of the models; weights.mismatch; those of Pretrained; storage.io
+void set_initial_values(RunServices& run);
+
+}  // namespace tenon

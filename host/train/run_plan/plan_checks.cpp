@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/train/run_plan/plan_checks.hpp"
+
+#include <tenon/model.h>
+
+#include "host/data/stream_plan.hpp"
+#include "host/error/error.hpp"
+#include "host/log/log.hpp"
+#include "host/model/model_fields.hpp"
+#include "host/recipe/run_rules.hpp"
+#include "host/text/formatted.hpp"
+#include "host/text/metric_name.hpp"
+#include "host/train/objective/chunked_loss.hpp"
+#include "host/train/run_plan/run_plan.hpp"
+#include "host/train/run_plan/token_limits.hpp"
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tenon {
+namespace {
+
+// The samples of a row share its positions, so the model has to keep them apart, and losses have to
+// be sums over positions.
+void check_packing(const RunPlan& plan, DataSource& source) {
+  const auto reads = [&plan](std::string_view field) {
+    return std::ranges::any_of(plan.model.graph.values, [field](const ModelValue& value) {
+      return value.source_kind == TENON_SOURCE_BATCH && value.source == field &&
+             !value.users.empty();
+    });
+  };
+  if (!reads("segment_ids")) {
+    throw Error("data.cannot_pack",
+                source.name() + " is packed, but " +
+                    plan.model.trained().instance().identity().describe() +
+                    " does not read segment_ids, so the samples of a row would attend to each "
+                    "other; choose a model that does, or remove \"packing\"");
+  }
+  const PackOptions& options = source.packed()->options();
+  if (!source.info().has_windows) {
+    const LengthSummary lengths = source.length_summary(nullptr);
+    if (options.over_long == OverLong::kError) {
+      check_longest(lengths, nullptr, options);
+    }
+  }
+  if (!reads("position_ids") && plan.context.role.is_first()) {
+    log_warning(source.name() + " is packed, but " +
+                plan.model.trained().instance().identity().describe() +
+                " does not read position_ids: its positions do not restart with each sample");
+  }
+  for (size_t i = 0; i < plan.model.losses->size(); ++i) {
+    if (!plan.model.losses->is_additive_over_tokens(i)) {
+      throw Error("data.cannot_pack",
+                  source.name() + " is packed, but " + plan.model.losses->text(i) +
+                      " is not a sum over tokens, so it would treat the samples of a row as one; "
+                      "choose another loss, or remove \"packing\"");
+    }
+  }
+}
+
+void check_fields(const RunPlan& plan, DataSource& source) {
+  const std::vector<FieldInfo> fields = readable_fields(*source.info().schema);
+  try {
+    check_model_fields(plan.model.graph, fields, source.name());
+  } catch (const Error& error) {  // add the model's identity: the check knows only its graph
+    throw error.with_context(plan.model.trained().instance().identity().describe());
+  }
+  TableSet::check_fields(plan.model.lookups.lookups, fields, source.name());
+  plan.model.losses->check_fields(fields, source.name());
+  plan.model.metrics->check_fields(fields, source.name());
+  if (source.packed() != nullptr) {
+    check_packing(plan, source);
+  }
+  const bool is_sized = source.info().style == DatasetStyle::kMap && !source.info().has_windows;
+  if (is_sized && source.size(nullptr) == 0) {
+    throw Error("data.empty", source.name() + " has no samples");
+  }
+  if (source.info().style == DatasetStyle::kStream) {
+    shards_of_rank(
+        source, plan.context.samples(), {});  // throws if there are fewer shards than ranks
+  }
+  check_token_limits(plan.recipe(),
+                     plan.model.models->trained().use.use,
+                     plan.model.graph,
+                     plan.context.factory,
+                     source);
+}
+
+void check_sources(const RunPlan& plan) {
+  DataSource& trained = plan.data.train->source();
+  if (trained.parts().empty() || trained.info().style != DatasetStyle::kMap) {
+    throw Error("loss.not_by_source",
+                "/train/loss_by_source: " + trained.name() +
+                    (trained.parts().empty()
+                         ? " is no mixture, so there is one source only"
+                         : " has a stream, which does not say which source a sample is from") +
+                    "; set it to false");
+  }
+  for (DataSource* const source : plan.data.sources()) {
+    if (!source->parts().empty()) {
+      plan.model.losses->check_by_source(source->name(), source->packed() != nullptr);
+    }
+  }
+}
+
+}  // namespace
+
+void check_import(const RunPlan& plan) {
+  const TableFolders& files = plan.request.tables;
+  if (plan.model.lookups.tables.empty() &&
+      !(files.import_from.empty() && files.export_to.empty())) {
+    throw Error("table.unknown",
+                "model '" + plan.recipe().model.name +
+                    "' looks up no tables, so that there are no rows to import or export; leave "
+                    "--import-tables and --export-tables out");
+  }
+}
+
+// Checks all metric names now, because evaluations write theirs only later.
+void check_metric_names(const RunPlan& plan) {
+  std::vector<std::string> names = plan.model.metrics->training_metrics();
+  std::vector<std::string> prefixes = {""};
+  const auto add_prefix = [&](const std::string& prefix, const char* suffix) {
+    prefixes.push_back(prefix);
+    for (const std::string& name : plan.model.metrics->evaluation_metrics()) {
+      names.push_back(prefix + name + suffix);
+    }
+  };
+  for (const EvalSetUse& set : plan.recipe().data.eval) {
+    add_prefix(eval_prefix(set),
+               plan.recipe().eval.with_window != WithWindow::kNever ? "/run" : "");
+  }
+  for (const EvalSetUse& set : plan.recipe().data.test) {
+    add_prefix(eval_prefix(set), "");
+  }
+  if (plan.recipe().eval.next_window) {
+    add_prefix("next/", "/run");
+  }
+  const bool has_names = plan.model.losses->size() > 1 || plan.model.losses->weight(0) != 1;
+  for (const std::string& prefix : prefixes) {
+    for (size_t i = 0; has_names && i < plan.model.losses->size(); ++i) {
+      names.push_back(prefix + "loss/" + plan.model.losses->name(i));
+    }
+  }
+  for (const std::string& name : names) {
+    if (!is_legal_metric_name(name)) {
+      throw Error(
+          "recipe.out_of_range",
+          formatted("the metric name '{}' has {} characters (at most 100); give the loss, the "
+                    "metric or the evaluation set in it a shorter \"name\"",
+                    name,
+                    name.size()));
+    }
+  }
+}
+
+void check_all_fields(const RunPlan& plan) {
+  for (DataSource* const source : plan.data.sources()) {
+    check_fields(plan, *source);
+  }
+}
+
+// Rejects keys that need windows if the dataset has none.
+void check_windows(const RunPlan& plan) {
+  const auto has_windows = [](RunDataset& set) { return set.source().info().has_windows; };
+  const auto any_has_windows =
+      std::ranges::any_of(plan.data.eval, [&](const auto& set) { return has_windows(*set); });
+  check_run_rules(plan.recipe(),
+                  {.train_data = plan.data.train->source().name(),
+                   .train_has_windows = has_windows(*plan.data.train),
+                   .eval_has_windows = any_has_windows});
+}
+
+void check_loop(const RunPlan& plan) {
+  check_own_schedules(plan.model.optimizers,
+                      plan.model.optimizer_infos(),
+                      plan.observers.schedule(),
+                      plan.loop.total_steps);
+  if (plan.recipe().train.normalize == Normalize::kItems && !plan.request.is_eval_only) {
+    plan.model.losses->check_additive(plan.loop.microbatches_per_step *
+                                      plan.context.role.samples().count);
+  }
+  if (plan.recipe().train.loss_chunk.has_value()) {
+    check_chunking(
+        plan.model.graph, *plan.model.losses, *plan.model.metrics, plan.loop.counts_ahead);
+  }
+  if (plan.recipe().train.loss_by_source) {
+    check_sources(plan);
+  }
+}
+
+}  // namespace tenon

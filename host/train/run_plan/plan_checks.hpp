@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Checks between the parts of a plan: between components, and between them, the recipe and the
+// request.
+// Threads: [main].
+#pragma once
+
+namespace tenon {
+
+struct RunPlan;
+
+// Checks that the model has the tables whose rows are to be imported or exported.
+// Errors  table.unknown
+void check_import(const RunPlan& plan);
+// Errors  recipe.out_of_range for a name that is too long
+void check_metric_names(const RunPlan& plan);
+// Checks that each data source has the fields that model, tables, losses and metrics read, and has
+// samples for each rank.
+// Errors  model.field_*; table.column_*; loss.*; data.empty; data.cannot_pack; data.beyond_model
+void check_all_fields(const RunPlan& plan);
+// Errors  recipe.contradiction for keys that need windows if the data has none
+void check_windows(const RunPlan& plan);
+// Checks that losses, optimizers and the schedule fit the steps of the loop.
+// Errors  loss.*; optim.*
+void check_loop(const RunPlan& plan);
+
+}  // namespace tenon
