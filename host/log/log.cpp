@@ -8,6 +8,7 @@
 #include "host/error/credentials.hpp"
 #include "host/error/error.hpp"
 #include "host/error/plugin_text.hpp"
+#include "host/log/log_listener.hpp"
 #include "host/text/formatted.hpp"
 
 #include <spdlog/logger.h>
@@ -146,23 +147,10 @@ class Log {
   void write(LogLevel level, std::string_view raw_text, To to = To::kAll) {
     // May quote names from files, and URIs.
     const std::string text = printable_text(hide_credentials(raw_text));
-    const std::lock_guard lock(mutex_);
-    const auto now = spdlog::log_clock::now();
-    if (terminal_ != nullptr && to == To::kAll && level >= terminal_level_) {
-      erase_status_line();
-      // Every level except info is printed as a word, because there may be no color. The marks in
-      // the pattern color only this word.
-      terminal_->set_pattern(level == LogLevel::kInfo ? prefix_ + "%v" : prefix_ + "%^%l:%$ %v");
-      terminal_->log(now, spdlog::source_loc{}, to_spdlog(level), text);
-    }
-    std::string line = prefix_ + text;
-    if (file_ != nullptr) {
-      file_->log(now, spdlog::source_loc{}, to_spdlog(level), line);
-    } else {
-      if (waiting_.size() == kMaxWaitingLines) {
-        waiting_.pop_front();
-      }
-      waiting_.push_back({now, level, std::move(line)});
+    write_line(level, text, to);
+    if (level >= LogLevel::kWarning) {
+      pass_to_log_listener(level == LogLevel::kError ? LoggedKind::kError : LoggedKind::kWarning,
+                           text);
     }
   }
 
@@ -187,6 +175,27 @@ class Log {
   long num_lost() const { return num_lost_.load(); }
 
  private:
+  void write_line(LogLevel level, const std::string& text, To to) {
+    const std::lock_guard lock(mutex_);
+    const auto now = spdlog::log_clock::now();
+    if (terminal_ != nullptr && to == To::kAll && level >= terminal_level_) {
+      erase_status_line();
+      // Every level except info is printed as a word, because there may be no color. The marks in
+      // the pattern color only this word.
+      terminal_->set_pattern(level == LogLevel::kInfo ? prefix_ + "%v" : prefix_ + "%^%l:%$ %v");
+      terminal_->log(now, spdlog::source_loc{}, to_spdlog(level), text);
+    }
+    std::string line = prefix_ + text;
+    if (file_ != nullptr) {
+      file_->log(now, spdlog::source_loc{}, to_spdlog(level), line);
+    } else {
+      if (waiting_.size() == kMaxWaitingLines) {
+        waiting_.pop_front();
+      }
+      waiting_.push_back({now, level, std::move(line)});
+    }
+  }
+
   std::unique_ptr<spdlog::logger> make_logger(spdlog::sink_ptr sink) {
     auto logger = std::make_unique<spdlog::logger>("tenon", std::move(sink));
     logger->set_level(spdlog::level::trace);  // `level_` was checked already

@@ -2,7 +2,9 @@
 #include "host/log/log.hpp"
 
 #include "host/error/error.hpp"
+#include "host/log/log_listener.hpp"
 
+#include <atomic>
 #include <fcntl.h>
 #include <filesystem>
 #include <fstream>
@@ -93,6 +95,56 @@ TEST_CASE("a file attached late holds the lines that came before it, in order", 
       "\\d{4}-\\d\\d-\\d\\d \\d\\d:\\d\\d:\\d\\d\\.\\d{3} \\[info\\] first\n"
       ".* \\[warning\\] second\n.* \\[info\\] third\n");
   CHECK(std::regex_match(text, whole));
+}
+
+TEST_CASE("a listener gets warnings and errors after the log has them", "[log]") {
+  const ScratchFolder folder;
+  const std::string file = (folder.path() / "log.txt").string();
+  set_up_log({.terminal = false, .file = file});
+  std::vector<std::string> heard;
+  set_log_listener([&](LoggedKind kind, std::string_view text) {
+    heard.push_back((kind == LoggedKind::kError ? "error: " : "warning: ") + std::string(text));
+    CHECK_THAT(read_file(file), contains_text(std::string(text)));
+    log_warning("of the listener itself");
+  });
+  log_info("info");
+  log_warning("at s3://key:secret@host/a");
+  log_error("'\x1b[31m'");
+  log_to_file("only in the file");
+  set_log_listener({});
+  log_warning("after it");
+  CHECK(heard == std::vector<std::string>{"warning: at s3://***@host/a", "error: '\\x1b[31m'"});
+  CHECK(count_of(read_file(file), "of the listener itself") == 2);
+}
+
+TEST_CASE("lines below the level do not reach the listener", "[log]") {
+  set_up_log({.level = LogLevel::kError, .terminal = false});
+  int num_heard = 0;
+  set_log_listener([&](LoggedKind, std::string_view) { ++num_heard; });
+  log_warning("below the level");
+  log_error("at the level");
+  set_log_listener({});
+  CHECK(num_heard == 1);
+}
+
+TEST_CASE("a listener is not called any more once it is replaced", "[log]") {
+  set_up_log({.terminal = false});
+  std::atomic<bool> is_ended = false;
+  std::thread logging([&] {
+    while (!is_ended) {
+      log_warning("a line");
+    }
+  });
+  int num_late = 0;
+  for (int i = 0; i < 200; ++i) {
+    std::atomic<bool> is_alive = true;
+    set_log_listener([&](LoggedKind, std::string_view) { num_late += is_alive ? 0 : 1; });
+    set_log_listener({});
+    is_alive = false;
+  }
+  is_ended = true;
+  logging.join();
+  CHECK(num_late == 0);
 }
 
 TEST_CASE("a file is appended to, not cut", "[log]") {
