@@ -17,9 +17,14 @@ struct CrashPage {
   std::atomic<uint32_t> is_used;    // 1: a process writes to the page
   std::atomic<uint32_t> has_ended;  // 1: the process ended as it was meant to
   std::atomic<uint64_t> step;       // last step that began; 0 before the first
-  std::atomic<uint32_t> bytes;      // of `text`; 0: no report
-  std::atomic<int32_t> exit_code;   // with the report
-  std::array<char, 4096> text;      // "[id] message" of a crash; written before `bytes`
+  std::atomic<uint32_t> event;      // 1 + the last event of the loop; 0 before the first
+  std::atomic<uint64_t> attempt;    // of the run in its folder, from 1; 0 before the run started
+  std::atomic<uint64_t> entry;      // last entry of the journal; 0 before the first
+  // The entry up to which a committed checkpoint covers the journal; 0 before the first commit.
+  std::atomic<uint64_t> durable_entry;
+  std::atomic<uint32_t> bytes;     // of `text`; 0: no report
+  std::atomic<int32_t> exit_code;  // with the report
+  std::array<char, 4096> text;     // "[id] message" of a crash; written before `bytes`
 
   // Returns the text; "" if there is none.
   std::string report() const;

@@ -54,12 +54,6 @@ MetricLine take_line(const std::string& text, size_t& begin, size_t count, const
 
 }  // namespace
 
-const double* MetricRecord::find(std::string_view name) const {
-  const auto found =
-      std::find_if(values.begin(), values.end(), [&](const auto& v) { return v.first == name; });
-  return found != values.end() ? &found->second : nullptr;
-}
-
 void check_plugin_metric(std::string_view name) {
   if (is_host_metric(name)) {
     throw Error("metrics.bad_name",

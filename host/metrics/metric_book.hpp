@@ -8,6 +8,7 @@
 #pragma once
 
 #include "host/distributed/collectives/group.hpp"
+#include "host/journal/metric_record.hpp"
 #include "host/tensor/state/state_tree.hpp"
 
 #include <ATen/core/Tensor.h>
@@ -21,14 +22,6 @@
 #include <vector>
 
 namespace tenon {
-
-struct MetricRecord {
-  uint64_t step = 0;
-  std::vector<std::pair<std::string, double>> values;
-  std::string window = {};  // label of its window; "" if there are no windows
-
-  const double* find(std::string_view name) const;
-};
 
 // Checks the name of a metric that a plugin adds.
 // Errors  metrics.bad_name if it is the name of one of the host's own metrics

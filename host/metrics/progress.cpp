@@ -3,11 +3,13 @@
 
 #include "host/error/plugin_text.hpp"
 #include "host/log/log.hpp"
+#include "host/text/byte_size.hpp"
 #include "host/text/formatted.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <limits>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -83,6 +85,34 @@ std::string progress_text(const ProgressState& state) {
   return line;
 }
 
+ProgressState progress_of(const MetricsRecorded& entry) {
+  const MetricRecord& record = entry.record;
+  const auto value = [&record](const char* name) {
+    const double* const found = record.find(name);
+    return found != nullptr ? *found : 0.0;
+  };
+  const double* const norm = record.find("grad_norm");
+  return {.step = record.step,
+          .total_steps = entry.pace.total_steps,
+          .loss = entry.has_loss ? value("loss") : std::numeric_limits<double>::quiet_NaN(),
+          .lr = value("lr"),
+          .grad_norm = norm != nullptr ? std::optional(*norm) : std::nullopt,
+          .samples_per_second = entry.pace.samples_per_second,
+          .tokens_per_second = entry.pace.tokens_per_second,
+          .mfu = entry.pace.mfu,
+          .seconds = entry.pace.seconds,
+          .non_finite_steps = entry.pace.non_finite_steps,
+          .window = record.window};
+}
+
+std::string saved_text(const SaveEnded& entry) {
+  return formatted("{} {} ({}, {} s)",
+                   entry.form == SaveEnded::Form::kExport ? "exported" : "saved",
+                   entry.address,
+                   byte_size(entry.bytes),
+                   format("%.2g", entry.seconds));
+}
+
 Progress::Progress(Style style)
     : is_live_(style == Style::kAuto && isatty(STDOUT_FILENO) != 0),
       is_quiet_(style == Style::kQuiet) {}
@@ -126,6 +156,43 @@ void Progress::say(const std::string& text) {
   std::fputs(((has_status_line() ? "\n" : "") + line + "\n").c_str(), stdout);
   set_status_line(false);
   std::fflush(stdout);
+}
+
+// ---- the journal ----
+
+void Progress::read(const Stamp&, const RunStarted& entry) {
+  say(std::string(entry.header));
+}
+
+void Progress::read(const Stamp&, const MetricsRecorded& entry) {
+  show(progress_of(entry));
+}
+
+void Progress::read(const Stamp&, const EvaluationRecorded& entry) {
+  say(std::string(entry.line));
+}
+
+void Progress::read(const Stamp&, const SaveEnded& entry) {
+  if (entry.error.empty()) {
+    say(saved_text(entry));
+  }
+}
+
+void Progress::read(const Stamp&, const StateRestored& entry) {
+  if (entry.how == StateRestored::How::kResumed) {
+    say(formatted("resumed from {}, after step {}", entry.address, entry.state.step));
+  }
+}
+
+void Progress::read(const Stamp&, const Remark& entry) {
+  say(std::string(entry.text));
+}
+
+void Progress::read(const Stamp&, const RunEnded& entry) {
+  say(std::string(entry.line));
+  if (!entry.commands.empty()) {
+    say(std::string(entry.commands));
+  }
 }
 
 }  // namespace tenon

@@ -4,7 +4,6 @@
 #include "host/error/error.hpp"
 #include "host/log/log.hpp"
 
-#include <chrono>
 #include <numeric>
 
 namespace tenon {
@@ -37,7 +36,7 @@ void SinkList::resume(uint64_t step, uint64_t records_of_step) {
   }
 }
 
-void SinkList::write(const MetricRecord& record) {
+void SinkList::write(const MetricRecord& record, std::chrono::system_clock::time_point time) {
   num_of_step_ = num_of_step(record.step) + 1;
   last_step_ = record.step;
   std::vector<const char*> names;
@@ -49,8 +48,7 @@ void SinkList::write(const MetricRecord& record) {
   tenon_metric_record abi{};
   abi.struct_size = sizeof(abi);
   abi.step = record.step;
-  abi.unix_seconds =
-      std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+  abi.unix_seconds = std::chrono::duration<double>(time.time_since_epoch()).count();
   abi.names = names.data();
   abi.values = values.data();
   abi.count = names.size();

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The metric sinks of a run. A sink that fails to write causes a warning and does not end the run.
+// A loop reader of the journal. open() and resume() are not read from it: if one of them fails, the
+// run ends.
 // Threads: the train thread only.
 #pragma once
 
-#include "host/metrics/metric_book.hpp"
+#include "host/journal/entries.hpp"
+#include "host/journal/metric_record.hpp"
 #include "host/plugin/metric_sink_proxy.hpp"
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -27,11 +31,19 @@ class SinkList {
   void resume(uint64_t step, uint64_t records_of_step);
   // Number of records written in this step, including those before a resume at this step.
   uint64_t num_of_step(uint64_t step) const { return step == last_step_ ? num_of_step_ : 0; }
-  // Writes a record to all sinks. Logs the first failure of each sink, and counts all failures.
-  void write(const MetricRecord& record);
+  // Writes a record of this time to all sinks. Logs the first failure of each sink, and counts all
+  // failures.
+  void write(const MetricRecord& record,
+             std::chrono::system_clock::time_point time = std::chrono::system_clock::now());
   void flush();
   // Number of failed writes and flushes, over all sinks.
   long num_lost() const;
+
+  void read(const Stamp& stamp, const MetricsRecorded& entry) { write(entry.record, stamp.time); }
+  void read(const Stamp& stamp, const EvaluationRecorded& entry) {
+    write(entry.record, stamp.time);
+  }
+  void read(const Stamp&, const LoopEnded&) { flush(); }
 
  private:
   template <class Call>

@@ -60,6 +60,7 @@ void StepProfile::finish() {
     return;
   }
   is_on_ = false;
+  spans_.close();
   try {
     std::unique_ptr<kineto::ProfilerResult> result;
     {

@@ -2,11 +2,14 @@
 //
 // Records a range of steps as a Chrome trace, with their events, blocks and operators, and the
 // reads of loader threads. The recorded code marks its work with the spans of
-// host/tensor/trace_span.hpp.
+// host/tensor/trace_span.hpp; the events of the loop become spans here. A loop reader of the
+// journal; the first one, so that spans include the work of other readers.
 // Invariants: it costs nothing outside its steps; a failure is a warning and never ends the run.
 // Threads: the train thread alone.
 #pragma once
 
+#include "host/hook/event_spans.hpp"
+#include "host/journal/entries.hpp"
 #include "host/train/run_state/step_range.hpp"
 
 #include <cstdint>
@@ -39,6 +42,20 @@ class StepProfile {
   // Called at the end of a run. Like finish(), but warns if the run never reached the first step.
   void finish_run(uint64_t last_step);
 
+  void read(const Stamp&, const StepBegan& entry) { begin_step(entry.state.step); }
+  void read(const Stamp&, const StepEnded& entry) {
+    if (ends_with(entry.state.step)) {
+      finish();
+    }
+  }
+  void read(const Stamp&, const LoopEnded& entry) { finish_run(entry.state.step); }
+  void read(const EventBegan& event) {
+    if (is_on_) {
+      spans_.begin(event.event, event.step);
+    }
+  }
+  void read(const EventEnded& event) { spans_.end(event.event); }
+
  private:
   void start();
 
@@ -46,6 +63,7 @@ class StepProfile {
   std::string file_;
   Devices devices_;
   bool is_on_ = false;
+  EventSpans spans_;
 };
 
 }  // namespace tenon

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The run state and the last event, as published by the train thread for other threads. Readers
-// never see a partial update.
+// never see a partial update. A loop reader of the journal: heartbeats, and the summary of a run
+// that another thread ends, get the state from here.
 // Threads: any.
 #pragma once
 
 #include <tenon/hook.h>
 
-#include "host/train/run_state/run_state.hpp"
+#include "host/journal/entries.hpp"
 
 #include <atomic>
 #include <cstdint>
@@ -40,6 +41,11 @@ class PublishedState {
     const uint32_t event = event_.load(std::memory_order_relaxed);
     return event < TENON_NUM_EVENTS ? std::optional(event) : std::nullopt;
   }
+
+  void read(const Stamp&, const StepBegan& entry) { begin_step(entry.state); }
+  void read(const Stamp&, const StateRestored& entry) { set(entry.state); }
+  void read(const Stamp&, const RunFailed& entry) { set(entry.state); }
+  void read(const EventBegan& event) { set_event(event.event); }
 
  private:
   mutable std::mutex mutex_;

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/train/step_profile.hpp"
 
+#include <tenon/hook.h>
+
+#include "host/journal/journal.hpp"
 #include "host/tensor/trace_span.hpp"
 
 #include <ATen/Functions.h>
@@ -50,6 +53,39 @@ TEST_CASE("a run that ends early leaves the file of what it has, or none", "[tra
   never.begin_step(4);
   never.finish_run(4);
   CHECK_FALSE(std::filesystem::exists(other));
+}
+
+TEST_CASE("a profile reads its steps and events from the journal", "[train]") {
+  const ScratchFolder folder;
+  const std::string file = (folder.path() / "profile.json").string();
+  StepProfile profile({.first = 2, .last = 2}, file, StepProfile::Devices::kCpu);
+  Journal journal(1, 0);
+  const auto subscription = journal.subscribe(profile, "profile");
+  for (uint64_t step = 1; step <= 3; ++step) {
+    const RunState state{.step = step};
+    journal.add(StepBegan{state});
+    CHECK(is_tracing() == (step == 2));
+    const auto fire = [&](uint32_t event) {
+      journal.add(EventBegan{event, step});
+      at::ones({4}).sum();
+      journal.add(EventEnded{event, step});
+    };
+    fire(TENON_EVENT_BEFORE_STEP);
+    fire(TENON_EVENT_BEFORE_FORWARD);
+    fire(TENON_EVENT_AFTER_FORWARD);
+    fire(TENON_EVENT_AFTER_STEP);
+    fire(TENON_EVENT_BEFORE_EVALUATE);  // still open when the profile ends
+    journal.add(StepEnded{state});
+    CHECK_FALSE(is_tracing());
+  }
+  std::ostringstream text;
+  text << std::ifstream(file).rdbuf();
+  CHECK_THAT(text.str(), contains_text("\"step 2\""));
+  CHECK_THAT(text.str(), contains_text("\"forward\""));
+  CHECK_THAT(text.str(), contains_text("\"evaluate\""));
+  CHECK_THAT(text.str(), !contains_text("step 1"));
+  CHECK_THAT(text.str(), !contains_text("step 3"));
+  CHECK(journal.num_failures() == 0);
 }
 
 }  // namespace tenon
