@@ -254,6 +254,9 @@ json to_json(const CheckpointMetadata& metadata) {
   if (metadata.norm_version != 0) {
     result["norm_version"] = metadata.norm_version;
   }
+  if (metadata.journal.has_value()) {
+    result["journal"] = {{"attempt", metadata.journal->attempt}, {"n", metadata.journal->n}};
+  }
   if (!metadata.checkpoint.empty()) {
     result["checkpoint"] = metadata.checkpoint;
   }
@@ -285,6 +288,10 @@ CheckpointMetadata metadata_of(const json& value) {
   metadata.compute_threads = integer_of(value.at("compute_threads"));
   if (const auto version = value.find("norm_version"); version != value.end()) {
     metadata.norm_version = integer_of(*version);
+  }
+  if (const auto journal = value.find("journal"); journal != value.end()) {
+    metadata.journal = {.attempt = unsigned_of(journal->at("attempt")),
+                        .n = unsigned_of(journal->at("n"))};
   }
   value.at("precision").get_to(metadata.precision);
   value.at("device").get_to(metadata.device);

@@ -10,6 +10,7 @@
 
 #include "host/checkpoint/source_record.hpp"
 #include "host/checkpoint/stored_tensor.hpp"
+#include "host/journal/stamp.hpp"
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -81,6 +82,9 @@ struct CheckpointMetadata {
   // Files that the components of the run read, without those of windows; none in checkpoints of
   // earlier releases.
   std::optional<std::vector<SourceRecord>> sources;
+  // Of the entry CheckpointTaken of rank 0: a run that resumes from here returns to this number of
+  // the journal. None in exports, and in checkpoints of earlier releases.
+  std::optional<JournalNumber> journal;
 };
 
 // Kinds: the complete state of a run, or parameters and table rows only.

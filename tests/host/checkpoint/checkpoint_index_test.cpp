@@ -157,6 +157,19 @@ TEST_CASE("an index has the version of gradient norms, and 0 if an earlier relea
   CHECK(index_of(index_text(index), "ckpt").metadata.norm_version == kNormVersion);
 }
 
+TEST_CASE("an index has the number of the journal that its checkpoint covers", "[checkpoint]") {
+  CheckpointIndex index = index_of(index_of_one_tensor().dump(), "ckpt");
+  CHECK_FALSE(index.metadata.journal.has_value());
+  CHECK_FALSE(json::parse(index_text(index))["facts"].contains("journal"));
+  index.metadata.journal = JournalNumber{2, uint64_t{1} << 63};
+  CHECK(index_of(index_text(index), "ckpt").metadata.journal == index.metadata.journal);
+  for (const json& damaged : {json(3), json{{"attempt", -1}, {"n", 1}}, json{{"attempt", 1}}}) {
+    json foreign = json::parse(index_text(index));
+    foreign["facts"]["journal"] = damaged;
+    CHECK(refusal_of_index(foreign.dump()) != "no error");
+  }
+}
+
 TEST_CASE("sizes of an index that wrap are refused", "[checkpoint]") {
   const json piece = index_of_one_tensor().at(json::json_pointer(kPiece));
   const auto with_piece = [&](const json& shape, const json& changes) {
