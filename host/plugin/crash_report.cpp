@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/plugin/crash_report.hpp"
 
+#include <tenon/cpp/event_names.hpp>
+
 #include "host/error/exit_code.hpp"
 #include "host/plugin/call_watch.hpp"
 #include "host/plugin/plugin_loader.hpp"
@@ -120,6 +122,15 @@ void put_place(ReportText& text) {
   }
 }
 
+// Puts the last event of the loop, for a crash that no call of a plugin explains.
+void put_event(ReportText& text) {
+  const uint32_t event = shared_page->event.load(std::memory_order_relaxed);
+  const char* const name = event != 0 ? find_event_name(event - 1) : nullptr;
+  if (name != nullptr) {
+    text << ", at " << name;
+  }
+}
+
 // Prints the report, and stores it for another process. Returns the exit status.
 int file_report(const ReportText& text, bool is_of_plugin) {
   const std::string_view report = text.text();
@@ -155,6 +166,9 @@ int report_crash(int signal, const void* instruction) {
   }
   put_signal(text, signal);
   put_place(text);
+  if (!is_in_call) {
+    put_event(text);
+  }
   if (signal == SIGBUS) {
     text << "; a memory-mapped file was truncated, or its disk failed";
   }
@@ -211,6 +225,7 @@ int report_foreign(int signal, pid_t sender) {
   put_signal(text, signal);
   text << " from process " << static_cast<uint64_t>(sender);
   put_place(text);
+  put_event(text);
   return file_report(text, false);
 }
 
