@@ -194,7 +194,7 @@ using LoopEntries = EntryGroup<RunStarted,
                                LoopEnded,
                                RunEnded,
                                Remark>;
-using Notices = EntryGroup<WarningLogged, ErrorLogged, RankReported, CommandReceived>;
+using NoticeEntries = EntryGroup<WarningLogged, ErrorLogged, RankReported, CommandReceived>;
 
 // ---- events of the loop ----
 

@@ -52,14 +52,14 @@ constexpr size_t size_of_group(EntryGroup<Entries...>) {
 }
 
 inline constexpr size_t kNumLoopEntries = size_of_group(LoopEntries());
-inline constexpr size_t kNumEntryKinds = kNumLoopEntries + size_of_group(Notices());
+inline constexpr size_t kNumEntryKinds = kNumLoopEntries + size_of_group(NoticeEntries());
 
 template <class Entry>
 concept LoopEntry = place_in_group<Entry>(LoopEntries())
 < kNumLoopEntries;
 template <class Entry>
-concept Notice = place_in_group<Entry>(Notices())
-< size_of_group(Notices());
+concept NoticeEntry = place_in_group<Entry>(NoticeEntries())
+< size_of_group(NoticeEntries());
 template <class Event>
 inline constexpr size_t kEventKind = place_in_group<Event>(EventEdges());
 template <class Event>
@@ -69,7 +69,7 @@ concept EventEdge = kEventKind<Event> < size_of_group(EventEdges());
 template <class Entry>
 inline constexpr size_t kEntryKind = LoopEntry<Entry>
                                          ? place_in_group<Entry>(LoopEntries())
-                                         : kNumLoopEntries + place_in_group<Entry>(Notices());
+                                         : kNumLoopEntries + place_in_group<Entry>(NoticeEntries());
 
 template <class Reader, class Entry>
 concept ReadsEntry = requires(Reader& reader, const Stamp& stamp, const Entry& entry) {
@@ -131,7 +131,8 @@ class Journal {
   // Threads  the train thread, not from a reader
   template <class Reader>
   [[nodiscard]] Subscription subscribe(Reader& reader, std::string name) {
-    static_assert(!reads_any<Reader>(Notices()), "a reader of notices must be a prompt reader");
+    static_assert(!reads_any<Reader>(NoticeEntries()),
+                  "a reader of notices must be a prompt reader");
     return subscribe_as(Kind::kLoop, reader, std::move(name));
   }
   template <class Reader>
@@ -148,7 +149,7 @@ class Journal {
     return add_entry(kEntryKind<Entry>, Entry::kName, &entry);
   }
   // Threads  any. A prompt reader's own notice is not added, and is counted.
-  template <Notice Entry>
+  template <NoticeEntry Entry>
   JournalNumber add(const Entry& entry) {
     return add_entry(kEntryKind<Entry>, Entry::kName, &entry);
   }
@@ -173,7 +174,7 @@ class Journal {
   std::optional<JournalNumber> durable() const;
   // Calls that failed, over all readers.
   uint64_t num_failures() const { return num_failures_.load(std::memory_order_relaxed); }
-  // Notices that prompt readers tried to add.
+  // NoticeEntries that prompt readers tried to add.
   uint64_t num_refused() const { return num_refused_.load(std::memory_order_relaxed); }
 
  private:
@@ -199,12 +200,12 @@ class Journal {
 
   template <class Reader>
   Subscription subscribe_as(Kind kind, Reader& reader, std::string name) {
-    static_assert(reads_any<Reader>(LoopEntries()) || reads_any<Reader>(Notices()) ||
+    static_assert(reads_any<Reader>(LoopEntries()) || reads_any<Reader>(NoticeEntries()) ||
                       ReadsEvent<Reader, EventBegan> || ReadsEvent<Reader, EventEnded>,
                   "the reader reads nothing");
     Calls calls;
     take_calls<Reader>(calls, LoopEntries());
-    take_calls<Reader>(calls, Notices());
+    take_calls<Reader>(calls, NoticeEntries());
     take_event<Reader, EventBegan>(calls);
     take_event<Reader, EventEnded>(calls);
     return {this, add_listener(kind, &reader, std::move(name), calls)};
