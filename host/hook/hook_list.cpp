@@ -100,12 +100,6 @@ void HookList::call(const Listener& listener) {
   run_.end_call();
 }
 
-void HookList::fire_traced(uint32_t event) {
-  spans_.begin(event, event_.step);
-  fire_to_listeners(event);
-  spans_.end(event);
-}
-
 bool HookList::fire_in_reverse(uint32_t event, const std::string& message) {
   event_.id = event;
   event_.message = message.c_str();

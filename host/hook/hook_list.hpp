@@ -6,11 +6,9 @@
 // Threads: the train thread alone.
 #pragma once
 
-#include "host/hook/event_spans.hpp"
 #include "host/hook/run_view.hpp"
 #include "host/plugin/hook_proxy.hpp"
 #include "host/tensor/exec_frame.hpp"
-#include "host/tensor/trace_span.hpp"
 
 #include <array>
 #include <deque>
@@ -43,18 +41,13 @@ class HookList {
   // Calls the hooks that subscribe to the event, in order. Stops at the first error, and throws it
   // with the names of the hook and the event.
   void fire(uint32_t event) {
-    if (is_tracing()) {
-      fire_traced(event);
-    } else if (!listeners_[event].empty()) {
+    if (!listeners_[event].empty()) {
       fire_to_listeners(event);
     }
   }
   // Calls all hooks that subscribe to the event, last hook first, and logs errors; for on_error and
   // end. Returns true if there were no errors.
   bool fire_in_reverse(uint32_t event, const std::string& message);
-
-  // Ends the spans that are still open in a profile.
-  void close_spans() { spans_.close(); }
 
   const std::vector<HookProxy>& hooks() const { return hooks_; }
 
@@ -65,14 +58,12 @@ class HookList {
   };
   void fire_to_listeners(uint32_t event);
   void call(const Listener& listener);
-  void fire_traced(uint32_t event);
 
   std::vector<HookProxy> hooks_;  // in the order they are called
   std::deque<ExecFrame> frames_;  // of each hook
   std::array<std::vector<Listener>, TENON_NUM_EVENTS> listeners_;
   RunView& run_;
   tenon_event event_{};
-  EventSpans spans_;
 };
 
 }  // namespace tenon

@@ -9,7 +9,7 @@
 #pragma once
 
 #include "host/journal/metric_record.hpp"
-#include "host/journal/run_counts.hpp"
+#include "host/journal/run_state.hpp"
 #include "host/journal/stamp.hpp"
 
 #include <cstdint>

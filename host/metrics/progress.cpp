@@ -179,7 +179,7 @@ void Progress::read(const Stamp&, const SaveEnded& entry) {
 }
 
 void Progress::read(const Stamp&, const StateRestored& entry) {
-  if (entry.how == StateRestored::How::kResumed) {
+  if (entry.how == StateRestored::How::kResumed && !entry.address.empty()) {
     say(formatted("resumed from {}, after step {}", entry.address, entry.state.step));
   }
 }

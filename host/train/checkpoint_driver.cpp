@@ -136,8 +136,10 @@ void CheckpointDriver::save_together(RunBoundary boundary, const SaveForms& form
     events_.fire(TENON_EVENT_BEFORE_CHECKPOINT);
   }
   StateTree tree = run_.data.checkpoints->tree_for(forms);
+  std::optional<JournalNumber> taken;
   if (forms.is_full) {
     is_end_saved_ = stop_.is_over() && stop_.code() == ExitCode::kDone;
+    taken = run_.report.journal.add(CheckpointTaken{boundary_name(boundary)});
     whole_.snapshot(tree);
   } else {
     whole_.snapshot_weights(tree);
@@ -146,8 +148,13 @@ void CheckpointDriver::save_together(RunBoundary boundary, const SaveForms& form
   if (const auto loss = run_.report.metrics.last("loss")) {
     metrics["loss"] = *loss;
   }
-  run_.data.checkpoints->save(
-      boundary, state_, evaluator_.evaluated_step(), std::move(metrics), forms, std::move(tree));
+  run_.data.checkpoints->save({.at = boundary,
+                               .state = state_,
+                               .evaluated_step = evaluator_.evaluated_step(),
+                               .metrics = std::move(metrics),
+                               .taken = taken},
+                              forms,
+                              std::move(tree));
   report();
   if (forms.is_full) {
     events_.fire(TENON_EVENT_AFTER_CHECKPOINT);
@@ -169,6 +176,7 @@ void CheckpointDriver::check_folder() {
 
 void CheckpointDriver::vote(Agreement& votes) {
   if (run_.ranks.signals != nullptr && run_.ranks.signals->take_save_request()) {
+    run_.report.journal.add(CommandReceived{"checkpoint", "SIGUSR1"});
     votes.vote(Vote::kCheckpoint);
   }
   if (!is_on()) {
@@ -201,8 +209,16 @@ void CheckpointDriver::sync(const Decision& decision) {
 }
 
 void CheckpointDriver::report() {
-  for (const std::string& line : run_.data.checkpoints->take_lines()) {
-    run_.report.progress.say(line);
+  for (const EndedSave& save : run_.data.checkpoints->take_ended()) {
+    const SaveResult& result = save.result;
+    run_.report.journal.add(
+        SaveEnded{.form = save.form,
+                  .address = result.address,
+                  .step = result.step,
+                  .bytes = result.bytes,
+                  .seconds = result.seconds,
+                  .error = result.error.has_value() ? result.error->what() : std::string_view(),
+                  .taken = save.taken});
   }
 }
 

@@ -291,8 +291,7 @@ MetricRecord Evaluator::write_record(const std::string& family,
     last_metrics_[name] = value;
   }
   if (!record.values.empty()) {
-    run_.report.sinks.write(record);
-    run_.report.progress.say(line);
+    run_.report.journal.add(EvaluationRecorded{.record = record, .family = family, .line = line});
   }
   return record;
 }
@@ -440,7 +439,7 @@ bool Evaluator::restore_best() {
                 run_.model.best->metric().c_str(),
                 kept->value,
                 static_cast<double>(kept->bytes) / 1e6);
-  run_.report.progress.say(text);
+  run_.report.journal.add(Remark{text});
   return is_restored;
 }
 

@@ -9,11 +9,11 @@
 // Threads: the train thread.
 #pragma once
 
+#include "host/journal/run_state.hpp"
 #include "host/metrics/metric_book.hpp"
 #include "host/train/gradient_statistics.hpp"
 #include "host/train/non_finite_origin.hpp"
 #include "host/train/run_services.hpp"
-#include "host/train/run_state/run_state.hpp"
 #include "host/train/state_fields.hpp"
 #include "host/train/update_guard.hpp"
 

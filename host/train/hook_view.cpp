@@ -14,6 +14,17 @@ namespace tenon {
 
 void HookView::request(uint32_t requests, const std::string& reason) {
   requests_.request(requests, reason);
+  constexpr std::pair<uint32_t, const char*> kNames[] = {{TENON_REQUEST_SKIP_UPDATE, "skip_update"},
+                                                         {TENON_REQUEST_CHECKPOINT, "checkpoint"},
+                                                         {TENON_REQUEST_EVALUATE, "evaluate"},
+                                                         {TENON_REQUEST_STOP, "stop"}};
+  const HookProxy* const hook = call().hook;
+  for (const auto& [bit, name] : kNames) {
+    if ((requests & bit) != 0) {
+      run_.report.journal.add(
+          CommandReceived{name, hook != nullptr ? hook->instance().type() : "a hook"});
+    }
+  }
 }
 
 void HookView::roll_back(uint64_t first_bad_step, const std::string& reason) {

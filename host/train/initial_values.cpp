@@ -33,7 +33,7 @@ void load_further(RunServices& run) {
                                unstored);
       }};
   for (const std::string& line : run.data.model_values->load(targets, run.model.sharded)) {
-    run.report.progress.say(line);
+    run.report.journal.add(Remark{line});
   }
 }
 

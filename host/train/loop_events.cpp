@@ -32,8 +32,9 @@ LoopEvents::LoopEvents(RunServices& run, HookView& view)
 }
 
 void LoopEvents::fire_in_reverse(uint32_t event, const std::string& message) {
-  run_.report.published.set_event(event);
+  run_.report.journal.add(EventBegan{event, hooks_.event().step});
   hooks_.fire_in_reverse(event, message);
+  run_.report.journal.add(EventEnded{event, hooks_.event().step});
 }
 
 void LoopEvents::fire_with_parameters(uint32_t event) {

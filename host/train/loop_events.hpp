@@ -26,12 +26,13 @@ class LoopEvents {
   // Calls the hooks that subscribe to the event.
   // Errors  as HookList::fire
   void fire(uint32_t event) {
-    run_.report.published.set_event(event);
+    run_.report.journal.add(EventBegan{event, hooks_.event().step});
     if (((parameter_writes_ | whole_parameters_) & TENON_EVENT_BIT(event)) != 0) {
       fire_with_parameters(event);
     } else {
       hooks_.fire(event);
     }
+    run_.report.journal.add(EventEnded{event, hooks_.event().step});
   }
   // Like fire(), for on_error and end: calls the last hook first, and throws no error.
   void fire_in_reverse(uint32_t event, const std::string& message);
@@ -45,8 +46,6 @@ class LoopEvents {
   // True if a hook is called during evaluations, before their metrics are recorded, and so may add
   // metrics to them.
   bool any_in_evaluations() const { return any_in_evaluations_; }
-  // Ends the spans that are still open in a profile.
-  void close_spans() { hooks_.close_spans(); }
 
  private:
   void fire_with_parameters(uint32_t event);

@@ -9,8 +9,8 @@
 
 #include "host/distributed/collectives/agreement.hpp"
 #include "host/distributed/collectives/group.hpp"
+#include "host/journal/run_state.hpp"
 #include "host/train/run_services.hpp"
-#include "host/train/run_state/run_state.hpp"
 #include "host/train/state_fields.hpp"
 #include "host/train/stop_conditions.hpp"
 

@@ -11,6 +11,7 @@
 
 #include "host/distributed/collectives/rank_groups.hpp"
 #include "host/embedding/table_set.hpp"
+#include "host/journal/run_state.hpp"
 #include "host/model/sharded_parameters.hpp"
 #include "host/optim/loss_scale.hpp"
 #include "host/optim/optimizer_driver.hpp"
@@ -20,7 +21,6 @@
 #include "host/train/hook_view.hpp"
 #include "host/train/loop_events.hpp"
 #include "host/train/parameter_averages.hpp"
-#include "host/train/run_state/run_state.hpp"
 
 #include <ATen/core/Tensor.h>
 

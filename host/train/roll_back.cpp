@@ -111,6 +111,7 @@ RollBack::Result RollBack::run() {
                       .to = state_.step,
                       .checkpoint = saved.reader().checkpoint(),
                       .why = spike.why});
+  result.taken = saved.reader().index().metadata.journal;
   checkpoints.keeper().pin(saved.reader().checkpoint());
   pin_good();
   checkpoints.forget_saved(state_);

@@ -8,12 +8,12 @@
 #pragma once
 
 #include "host/distributed/collectives/rank_groups.hpp"
+#include "host/journal/run_state.hpp"
 #include "host/model/sharded_parameters.hpp"
 #include "host/train/checkpoint_driver.hpp"
 #include "host/train/finite_check.hpp"
 #include "host/train/loop_requests.hpp"
 #include "host/train/run_state/outcome.hpp"
-#include "host/train/run_state/run_state.hpp"
 #include "host/train/state_fields.hpp"
 #include "host/train/whole_state.hpp"
 
@@ -50,6 +50,7 @@ class RollBack final : public WithStateFields<RollBack> {
   struct Result {
     std::string why;
     bool is_same_window = false;  // the checkpoint was taken in the window that is open now
+    std::optional<JournalNumber> taken = {};  // that the checkpoint stores
   };
   // Loads the last good checkpoint. Requires is_due().
   // Errors  train.non_finite, train.spike if the run cannot roll back

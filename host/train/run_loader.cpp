@@ -72,9 +72,8 @@ void RunLoader::resume(const TakeState& take, const TakeState& take_position) {
     return;
   }
   load_saved(take, take_position);
-  run_.report.progress.say(formatted("resumed from {}, after step {}", resumed_from_, resumed_at_));
   if (run_.data.pretrained != nullptr && loaded_from_.empty()) {
-    run_.report.progress.say("resuming: /load is skipped");
+    run_.report.journal.add(Remark{"resuming: /load is skipped"});
   }
 }
 
@@ -93,7 +92,7 @@ RunState RunLoader::load_model(WhichParameters which) {
     load_saved(take, [](const StateTree&) {});
   }
   run_.model.sharded.publish();
-  run_.report.progress.say("evaluating " + loaded_text_);
+  run_.report.journal.add(Remark{"evaluating " + loaded_text_});
   return state;
 }
 
@@ -202,7 +201,7 @@ LoadTargets RunLoader::targets() const {
 void RunLoader::report(const std::vector<Load>& loads) {
   run_.model.sharded.publish();
   for (const Load& load : loads) {
-    run_.report.progress.say("loaded " + load.text + "; from " + load.address);
+    run_.report.journal.add(Remark{"loaded " + load.text + "; from " + load.address});
   }
 }
 

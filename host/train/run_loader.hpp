@@ -9,6 +9,7 @@
 
 #include "host/distributed/collectives/rank_groups.hpp"
 #include "host/embedding/table_set.hpp"
+#include "host/journal/run_state.hpp"
 #include "host/metrics/progress.hpp"
 #include "host/model/sharded_parameters.hpp"
 #include "host/optim/optimizer_driver.hpp"
@@ -20,7 +21,6 @@
 #include "host/train/resume/resume_candidates.hpp"
 #include "host/train/run_services.hpp"
 #include "host/train/run_state/outcome.hpp"
-#include "host/train/run_state/run_state.hpp"
 
 #include <cstdint>
 #include <functional>
@@ -74,6 +74,13 @@ class RunLoader {
   // True if the recipe of the checkpoint that was loaded has the same values at these keys, and
   // below them. True if there is no checkpoint.
   bool has_same(std::span<const char* const> keys) const;
+  // The address of the checkpoint that was loaded; "" if there is none.
+  const std::string& resumed_from() const { return resumed_from_; }
+  // The number of the journal that the checkpoint stores; none in checkpoints of earlier releases.
+  std::optional<JournalNumber> resumed_journal() const {
+    return run_.data.saved != nullptr ? run_.data.saved->reader().index().metadata.journal
+                                      : std::nullopt;
+  }
   // Returns the boundary at which the checkpoint was taken; "" if there is no checkpoint.
   std::string resumed_boundary() const;
 

@@ -11,8 +11,8 @@
 #include "host/data/data_stream.hpp"
 #include "host/distributed/collectives/rank_groups.hpp"
 #include "host/embedding/table_set.hpp"
+#include "host/journal/journal.hpp"
 #include "host/metrics/metric_book.hpp"
-#include "host/metrics/progress.hpp"
 #include "host/metrics/sink_list.hpp"
 #include "host/model/activation_store.hpp"
 #include "host/model/program_runner.hpp"
@@ -32,7 +32,6 @@
 #include "host/train/resume/resume_candidates.hpp"
 #include "host/train/run_owner.hpp"
 #include "host/train/run_plan/run_plan.hpp"
-#include "host/train/run_state/published_state.hpp"
 #include "host/train/signal_watch.hpp"
 #include "host/train/step_profile.hpp"
 #include "host/train/table_rows.hpp"
@@ -113,8 +112,7 @@ struct ModelServices {
 struct ReportServices {
   MetricBook metrics;
   SinkList sinks;
-  Progress& progress;
-  PublishedState& published;
+  Journal& journal;  // what happens is reported here; progress line and sinks read it
   std::string run_dir;
   std::unique_ptr<FlopMeter> flops;         // null if the recipe has no peak_flops
   std::unique_ptr<StepProfile> profile;     // null unless requested

@@ -95,7 +95,7 @@ void StepLog::log(size_t num_roll_backs) {
   finite_check_.sync();
   finite_check_.sync_loss_scale(run_.report.metrics);
   const auto now = Clock::now();
-  ProgressState progress = record_speed(now);
+  RunPace pace = record_speed(now);
   run_.report.metrics.share(run_.ranks.groups.tokens());
   const bool has_loss = std::exchange(has_loss_, false);
   if (has_loss) {
@@ -106,16 +106,16 @@ void StepLog::log(size_t num_roll_backs) {
        run_.model.metrics.close_record(run_.ranks.groups.tokens(), place)) {
     run_.report.metrics.set(name, value);
   }
-  progress.non_finite_steps = finite_check_.guard().count().steps;
-  if (progress.non_finite_steps > 0) {
-    run_.report.metrics.set("non_finite_steps", static_cast<double>(progress.non_finite_steps));
+  pace.non_finite_steps = finite_check_.guard().count().steps;
+  if (pace.non_finite_steps > 0) {
+    run_.report.metrics.set("non_finite_steps", static_cast<double>(pace.non_finite_steps));
   }
   if (num_roll_backs > 0) {
     run_.report.metrics.set("roll_backs", static_cast<double>(num_roll_backs));
   }
   record_mix();
   record_tables();
-  write(std::move(progress), has_loss);
+  write(pace, has_loss);
   logged_step_ = state_.step;
   logged_samples_ = state_.samples;
   logged_tokens_ = state_.tokens;
@@ -124,33 +124,31 @@ void StepLog::log(size_t num_roll_backs) {
   data_wait_ = {};
 }
 
-ProgressState StepLog::record_speed(Clock::time_point now) {
+RunPace StepLog::record_speed(Clock::time_point now) {
   const RunState& state = state_;
   MetricBook& metrics = run_.report.metrics;
   const double seconds = std::max(1e-9, seconds_of(now - logged_at_) - seconds_of(pause_));
   const double steps = std::max(1.0, static_cast<double>(state.step - logged_step_));
-  ProgressState progress;
-  progress.step = state.step;
+  RunPace pace;
   if (run_.recipe().train.steps.has_value()) {
-    progress.total_steps = static_cast<uint64_t>(*run_.recipe().train.steps);
+    pace.total_steps = static_cast<uint64_t>(*run_.recipe().train.steps);
   }
-  progress.window = run_.data.train.window_label();
-  progress.samples_per_second = static_cast<double>(state.samples - logged_samples_) / seconds;
-  progress.tokens_per_second = static_cast<double>(state.tokens - logged_tokens_) / seconds;
-  progress.seconds = stop_.seconds();
-  metrics.set("samples_per_second", progress.samples_per_second);
+  pace.samples_per_second = static_cast<double>(state.samples - logged_samples_) / seconds;
+  pace.tokens_per_second = static_cast<double>(state.tokens - logged_tokens_) / seconds;
+  pace.seconds = stop_.seconds();
+  metrics.set("samples_per_second", pace.samples_per_second);
   if (state.tokens > 0) {
-    metrics.set("tokens_per_second", progress.tokens_per_second);
+    metrics.set("tokens_per_second", pace.tokens_per_second);
   }
   record_memory();
-  record_flops(seconds, progress);
+  record_flops(seconds, pace);
   metrics.set("step_seconds", seconds / steps);
   metrics.set("data_wait_seconds", seconds_of(data_wait_) / steps, MetricBook::OfRanks::kLargest);
-  return progress;
+  return pace;
 }
 
 // The line of progress has the exact count, or else the first formula that applies.
-void StepLog::record_flops(double seconds, ProgressState& progress) {
+void StepLog::record_flops(double seconds, RunPace& pace) {
   if (run_.report.flops == nullptr) {
     return;
   }
@@ -167,8 +165,8 @@ void StepLog::record_flops(double seconds, ProgressState& progress) {
     if (formula.id == kExactFlops) {
       run_.report.metrics.set("flops_per_second", formula.model / seconds);
     }
-    if (!progress.mfu.has_value() || formula.id == kExactFlops) {
-      progress.mfu = mfu;
+    if (!pace.mfu.has_value() || formula.id == kExactFlops) {
+      pace.mfu = mfu;
     }
   }
 }
@@ -249,20 +247,10 @@ void StepLog::record_tables() {
   }
 }
 
-void StepLog::write(ProgressState progress, bool has_loss) {
+void StepLog::write(const RunPace& pace, bool has_loss) {
   MetricRecord record = run_.report.metrics.close(state_.step);
   record.window = run_.data.train.window_label();
-  run_.report.sinks.write(record);
-  const auto value = [&](const char* name) {
-    const double* found = record.find(name);
-    return found != nullptr ? *found : 0.0;
-  };
-  progress.loss = has_loss ? value("loss") : std::numeric_limits<double>::quiet_NaN();
-  progress.lr = value("lr");
-  if (const double* norm = record.find("grad_norm")) {
-    progress.grad_norm = *norm;
-  }
-  run_.report.progress.show(progress);
+  run_.report.journal.add(MetricsRecorded{.record = record, .pace = pace, .has_loss = has_loss});
 }
 
 std::map<std::string, double> StepLog::last_metrics() const {

@@ -10,6 +10,7 @@
 #include "host/device/gpu.hpp"
 #include "host/distributed/collectives/rank_groups.hpp"
 #include "host/embedding/table_set.hpp"
+#include "host/journal/run_state.hpp"
 #include "host/metrics/metric_book.hpp"
 #include "host/metrics/progress.hpp"
 #include "host/metrics/sink_list.hpp"
@@ -18,7 +19,6 @@
 #include "host/train/microbatch.hpp"
 #include "host/train/objective/loss_set.hpp"
 #include "host/train/objective/metric_set.hpp"
-#include "host/train/run_state/run_state.hpp"
 #include "host/train/state_fields.hpp"
 #include "host/train/stop_conditions.hpp"
 
@@ -72,14 +72,14 @@ class StepLog final : public WithStateFields<StepLog> {
   }
 
  private:
-  ProgressState record_speed(std::chrono::steady_clock::time_point now);
+  RunPace record_speed(std::chrono::steady_clock::time_point now);
   void record_memory();
-  void record_flops(double seconds, ProgressState& progress);
+  void record_flops(double seconds, RunPace& pace);
   void record_total_loss();
   std::string source_loss(uint32_t part, size_t loss) const;
   void record_mix();
   void record_tables();
-  void write(ProgressState progress, bool has_loss);
+  void write(const RunPace& pace, bool has_loss);
 
   RunServices& run_;
   const RunState& state_;

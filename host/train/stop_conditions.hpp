@@ -9,8 +9,8 @@
 #include "host/distributed/collectives/agreement.hpp"
 #include "host/distributed/collectives/group.hpp"
 #include "host/error/exit_code.hpp"
+#include "host/journal/run_state.hpp"
 #include "host/recipe/recipe.hpp"
-#include "host/train/run_state/run_state.hpp"
 #include "host/train/signal_watch.hpp"
 #include "host/train/state_fields.hpp"
 
@@ -76,6 +76,8 @@ class StopConditions final : public WithStateFields<StopConditions> {
   void note_stop_request(const std::string& reason) { stop_reason_ = reason; }
   // Returns true if this rank has received a signal, or sees the kill switch.
   bool is_interrupted() const;
+  // Returns why: "received SIGTERM"; "" if this rank is not interrupted.
+  std::string own_interruption() const;
   // Ends the run before its first step if a signal has arrived on any rank. Called by every rank.
   void end_on_early_signal();
   // Adds this rank's vote if it is interrupted.
@@ -115,7 +117,6 @@ class StopConditions final : public WithStateFields<StopConditions> {
 
  private:
   int signal_received() const;  // 0: none
-  std::string own_interruption() const;
   void end_in_time();
 
   const TrainRecipe& train_;

@@ -6,7 +6,6 @@
 #include "host/error/error.hpp"
 #include "host/log/log.hpp"
 #include "host/metrics/metrics_service.hpp"
-#include "host/plugin/crash_report.hpp"
 #include "host/tensor/state/saved_number.hpp"
 #include "host/text/formatted.hpp"
 #include "host/train/components/run_failure.hpp"
@@ -138,7 +137,7 @@ void Trainer::load() {
   if (loader_.resumes() && run_.plan.request.is_eval_only) {
     place_.run = loader_.load_model(run_.plan.request.which);
     events_.place().step = state().step;
-    run_.report.published.set(state());
+    report_restored(StateRestored::How::kModelOnly, loader_.resumed_from());
     fire_and_sync(TENON_EVENT_AFTER_LOAD);
   } else if (loader_.resumes()) {
     loader_.resume([this](const StateTree& tree) { take_over(tree); }, take_position);
@@ -148,6 +147,7 @@ void Trainer::load() {
     }
     stop_.end_if_complete(loader_.has_same(kEndKeys), run_.data.finished_step);
     show_loaded();
+    report_restored(StateRestored::How::kResumed, loader_.resumed_from());
     fire_and_sync(TENON_EVENT_AFTER_LOAD);
   } else if (loader_.load_pretrained(take_position)) {
     fire_and_sync(TENON_EVENT_AFTER_LOAD);
@@ -279,14 +279,19 @@ void Trainer::end_epoch(bool is_resumed) {
 void Trainer::run_window() {
   const bool is_resumed = std::exchange(place_.resumes_window, false);
   begin_window(is_resumed);
-  if (run_steps()) {
+  const bool is_complete = run_steps();
+  if (is_complete) {
     end_window();
   }
+  run_.report.journal.add(WindowEnded{
+      .label = feed_.last_window(), .window = events_.place().window, .is_complete = is_complete});
   fire_and_sync(TENON_EVENT_AFTER_WINDOW);
 }
 
 void Trainer::begin_window(bool is_resumed) {
   events_.place().window_label = feed_.begin_window().c_str();
+  run_.report.journal.add(
+      WindowBegan{.label = feed_.last_window(), .window = events_.place().window});
   if (!is_resumed) {
     reload_if_due(ReloadPoint::kWindow, state().windows);
   }
@@ -356,11 +361,7 @@ bool Trainer::run_step() {
 
 void Trainer::begin_step() {
   ++place_.run.step;
-  run_.report.published.begin_step(state());
-  crash_page().step.store(state().step, std::memory_order_relaxed);
-  if (run_.report.profile != nullptr) {
-    run_.report.profile->begin_step(state().step);
-  }
+  run_.report.journal.add(StepBegan{state()});
   events_.place().step = state().step;
   events_.place().microbatch = 0;
   view_.step().lr_factor.reset();
@@ -374,6 +375,9 @@ void Trainer::vote() {
   feed_.vote(votes);
   stop_.vote(votes);
   checkpoints_.vote(votes);
+  if (stop_.is_interrupted()) {
+    run_.report.journal.add(CommandReceived{"stop", stop_.own_interruption()});
+  }
   if (stop_.is_time_up()) {
     votes.vote(Vote::kTimeIsUp);
   }
@@ -391,10 +395,7 @@ void Trainer::end_step(const Decision& decision, bool has_data) {
   if (state().step == stop_.first_step() + 1) {
     run_.ranks.owner.end_first_step();
   }
-  if (run_.report.profile != nullptr && run_.report.profile->ends_with(state().step)) {
-    events_.close_spans();
-    run_.report.profile->finish();
-  }
+  run_.report.journal.add(StepEnded{state()});
   const bool has_late_skips = view_.step().is_applied && finite_check_.take_late_skips();
   if (!view_.step().is_applied || has_late_skips) {
     events_.fire(TENON_EVENT_UPDATE_SKIPPED);
@@ -438,7 +439,11 @@ void Trainer::roll_back() {
   if (run_.data.train.has_window() && !result.is_same_window) {
     run_.model.metrics.begin_window({state().step, 0, true});
   }
-  run_.report.published.set(state());
+  run_.report.journal.add(StateRestored{.how = StateRestored::How::kRolledBack,
+                                        .state = state(),
+                                        .address = roll_back_.records().back().checkpoint,
+                                        .why = result.why,
+                                        .taken = result.taken});
   tenon_event& event = events_.place();
   event.step = state().step;
   event.message = result.why.c_str();
@@ -478,7 +483,6 @@ void Trainer::take_over(const StateTree& tree) {
   roll_back_.pin_used();
   load_data(tree);
   events_.place().step = state().step;
-  run_.report.published.set(state());
   if (!place_.resumes_epoch) {
     requests_.resume();
   }
@@ -500,7 +504,7 @@ void Trainer::take_position(const StateTree& tree) {
   if (place_.resumes_window) {
     run_.model.metrics.begin_window({state().step, 0, true});
   }
-  run_.report.published.set(state());
+  report_restored(StateRestored::How::kPosition, "");
   stop_.check_run_length();
 }
 
@@ -512,6 +516,11 @@ void Trainer::load_data(const StateTree& tree) {
   place_.resumes_epoch = data.epoch() == epochs;
   place_.resumes_window = place_.resumes_epoch && data.has_window();
   events_.place().epoch = place_.resumes_epoch || epochs == 0 ? epochs : epochs - 1;
+}
+
+void Trainer::report_restored(StateRestored::How how, const std::string& address) {
+  run_.report.journal.add(StateRestored{
+      .how = how, .state = state(), .address = address, .taken = loader_.resumed_journal()});
 }
 
 // Publishes loaded values to blocks, and makes sinks drop later records, unless nothing follows.
@@ -542,7 +551,8 @@ void Trainer::report_failure(Error failure, Outcome& outcome) {
     failure =
         Error(failure.id(), failure.message() + ". " + memory_report(run_, feed_.batch_bytes()));
   }
-  run_.report.published.set(state());
+  run_.report.journal.add(
+      RunFailed{.state = state(), .id = failure.id(), .text = failure.message()});
   const FailedEnd end = run_.ranks.owner.fail(failure);
   if (end.is_reported) {
     log_to_file(end.error.what());
@@ -556,10 +566,6 @@ void Trainer::report_failure(Error failure, Outcome& outcome) {
 }
 
 void Trainer::report_end(bool has_failed, Outcome& outcome) {
-  if (run_.report.profile != nullptr) {
-    events_.close_spans();
-    run_.report.profile->finish_run(state().step);
-  }
   if (has_failed && run_.is_alone()) {  // a save under way may still be valid
     checkpoints_.finish_all();
   }
@@ -581,7 +587,7 @@ void Trainer::report_end(bool has_failed, Outcome& outcome) {
   events_.place().is_train = 1;
   events_.fire_in_reverse(TENON_EVENT_END, outcome.reason);
   run_.data.train.close_window();
-  run_.report.sinks.flush();
+  run_.report.journal.add(LoopEnded{state()});
   outcome.lost_records = run_.report.sinks.num_lost();
   outcome.last_metrics = log_.last_metrics();
   outcome.last_metrics.merge(std::map(evaluator_.last_metrics()));

@@ -98,6 +98,7 @@ class Trainer final : public WithStateFields<Trainer> {
   void take_over(const StateTree& tree);
   void take_position(const StateTree& tree);
   void load_data(const StateTree& tree);
+  void report_restored(StateRestored::How how, const std::string& address);
   void show_loaded();
   void reload_if_due(ReloadPoint point, uint64_t count);
 

@@ -236,12 +236,8 @@ StateTree Checkpointing::tree_for(const SaveForms& forms) const {
   return tree;
 }
 
-void Checkpointing::save(RunBoundary boundary,
-                         const RunState& state,
-                         std::optional<uint64_t> evaluated_step,
-                         std::map<std::string, double> metrics,
-                         const SaveForms& forms,
-                         StateTree tree) {
+void Checkpointing::save(SavedPoint point, const SaveForms& forms, StateTree tree) {
+  const RunState& state = point.state;
   CheckpointMetadata metadata = metadata_;
   metadata.kernels = kernels_ ? kernels_() : metadata.kernels;
   metadata.step = state.step;
@@ -250,10 +246,10 @@ void Checkpointing::save(RunBoundary boundary,
   metadata.windows = state.windows;
   metadata.samples = state.samples;
   metadata.tokens = state.tokens;
-  metadata.at = boundary_name(boundary);
+  metadata.at = boundary_name(point.at);
   metadata.time = utc_time_text();
-  metadata.evaluated_step = evaluated_step;
-  metadata.metrics = std::move(metrics);
+  metadata.evaluated_step = point.evaluated_step;
+  metadata.metrics = std::move(point.metrics);
   const std::string name = name_of(state);
   const auto resolve = [this](CheckpointSaver& saver) {
     if (recipe_.staging == CheckpointStaging::kStream) {
@@ -262,7 +258,12 @@ void Checkpointing::save(RunBoundary boundary,
   };
   if (forms.is_full) {
     saved_ = name;
-    saver_.begin(name, part_of(tree, excluded_), metadata, frozen_recipe_);
+    CheckpointMetadata full = metadata;
+    full.journal = point.taken;
+    if (point.taken.has_value()) {
+      taken_[name] = *point.taken;
+    }
+    saver_.begin(name, part_of(tree, excluded_), std::move(full), frozen_recipe_);
     saved_at_ = std::chrono::steady_clock::now();
     resolve(saver_);
   }
@@ -299,16 +300,8 @@ std::optional<SaveCount> Checkpointing::export_count() const {
   return count;
 }
 
-std::vector<std::string> Checkpointing::take_lines() {
-  std::vector<std::string> lines;
-  const auto done = [&](const char* what, const SaveResult& result, SaveCount& count) {
-    ++count.committed;
-    count.last = result.address;
-    char seconds[32];
-    std::snprintf(seconds, sizeof(seconds), "%.2g s", result.seconds);
-    lines.push_back(std::string(what) + " " + result.address + " (" + byte_size(result.bytes) +
-                    ", " + seconds + ")");
-  };
+std::vector<EndedSave> Checkpointing::take_ended() {
+  std::vector<EndedSave> ended;
   for (const SaveResult& result : saver_.take_results()) {
     if (result.error.has_value()) {
       count_.lost = count_failure(
@@ -317,8 +310,13 @@ std::vector<std::string> Checkpointing::take_lines() {
           "the checkpoint " + storage_->address(result.checkpoint) + " could not be saved");
     } else {
       count_.lost.reset();
-      done("saved", result, count_);
+      ++count_.committed;
+      count_.last = result.address;
     }
+    const auto taken = taken_.extract(result.checkpoint);
+    ended.push_back({SaveEnded::Form::kCheckpoint,
+                     result,
+                     taken.empty() ? std::nullopt : std::optional(taken.mapped())});
   }
   for (const auto& one : exports_) {
     for (const SaveResult& result : one->saver().take_results()) {
@@ -329,11 +327,13 @@ std::vector<std::string> Checkpointing::take_lines() {
                           "the export " + one->address(result.checkpoint) + " could not be made"));
       } else {
         one->set_lost(std::nullopt);
-        done("exported", result, export_count_);
+        ++export_count_.committed;
+        export_count_.last = result.address;
       }
+      ended.push_back({SaveEnded::Form::kExport, result, std::nullopt});
     }
   }
-  return lines;
+  return ended;
 }
 
 }  // namespace tenon

@@ -9,13 +9,14 @@
 
 #include "host/checkpoint/checkpoint_saver.hpp"
 #include "host/checkpoint/retention.hpp"
+#include "host/journal/entries.hpp"
+#include "host/journal/run_state.hpp"
 #include "host/recipe/recipe.hpp"
 #include "host/train/resume/exports.hpp"
 #include "host/train/resume/kept_checkpoints.hpp"
 #include "host/train/resume/own_checkpoint.hpp"
 #include "host/train/run_state/outcome.hpp"
 #include "host/train/run_state/run_boundary.hpp"
-#include "host/train/run_state/run_state.hpp"
 
 #include <chrono>
 #include <cstdint>
@@ -75,6 +76,22 @@ struct SaveForms {
   std::vector<Export*> exports = {};
 };
 
+// The point of a run at which a state is saved.
+struct SavedPoint {
+  RunBoundary at = RunBoundary::kStep;
+  const RunState& state;
+  std::optional<uint64_t> evaluated_step = {};  // of the last evaluation
+  std::map<std::string, double> metrics = {};   // last value of each metric
+  std::optional<JournalNumber> taken = {};      // of its CheckpointTaken
+};
+
+// A save that was committed, or has failed.
+struct EndedSave {
+  SaveEnded::Form form = SaveEnded::Form::kCheckpoint;
+  SaveResult result;
+  std::optional<JournalNumber> taken = {};  // as in SavedPoint; none for exports
+};
+
 struct CheckpointingParts {
   const CheckpointRecipe& recipe;  // borrowed
   std::shared_ptr<CheckpointStore> storage;
@@ -132,16 +149,11 @@ class Checkpointing {
   // Returns an empty tree that copies only the entries that `forms` need.
   StateTree tree_for(const SaveForms& forms) const;
   // Starts a save. With the staging `stream`, also finishes it.
-  void save(RunBoundary point,
-            const RunState& state,
-            std::optional<uint64_t> evaluated_step,
-            std::map<std::string, double> metrics,
-            const SaveForms& forms,
-            StateTree tree);
+  void save(SavedPoint point, const SaveForms& forms, StateTree tree);
 
-  // Counts the saves that ended since the last call, and returns one line for each successful save.
-  // A failed save is logged as a warning, or becomes failure().
-  std::vector<std::string> take_lines();
+  // Counts and returns the saves that ended since the last call. A failed save is logged as a
+  // warning, or becomes failure().
+  std::vector<EndedSave> take_ended();
   // The failed save that must stop the run; none if there is no such save. Rank 0 only.
   const std::optional<Error>& failure() const { return failure_; }
   // `lost` is the last save, if it failed. Complete on rank 0 only.
@@ -162,7 +174,8 @@ class Checkpointing {
   RunTest is_run_;
   CheckpointKeeper keeper_;
   std::chrono::steady_clock::time_point saved_at_ = std::chrono::steady_clock::now();
-  std::optional<std::string> saved_;  // name of the last saved state
+  std::optional<std::string> saved_;            // name of the last saved state
+  std::map<std::string, JournalNumber> taken_;  // by name of a checkpoint that is being saved
   SaveCount count_;
   SaveCount export_count_;
   std::optional<Error> failure_;

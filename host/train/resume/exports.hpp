@@ -11,13 +11,13 @@
 #include "host/checkpoint/checkpoint_saver.hpp"
 #include "host/checkpoint/retention.hpp"
 #include "host/distributed/collectives/rank_groups.hpp"
+#include "host/journal/run_state.hpp"
 #include "host/recipe/recipe.hpp"
 #include "host/tensor/state/state_tree.hpp"
 #include "host/train/resume/kept_checkpoints.hpp"
 #include "host/train/resume/own_checkpoint.hpp"
 #include "host/train/run_state/outcome.hpp"
 #include "host/train/run_state/run_boundary.hpp"
-#include "host/train/run_state/run_state.hpp"
 #include "host/train/weights/weight_places.hpp"
 
 #include <atomic>

@@ -7,7 +7,7 @@
 #pragma once
 
 #include "host/checkpoint/checkpoint_index.hpp"
-#include "host/train/run_state/run_state.hpp"
+#include "host/journal/run_state.hpp"
 
 #include <cstdint>
 #include <functional>

@@ -271,8 +271,7 @@ AllocatedRun::AllocatedRun(const RunSurroundings& around,
       report_{.metrics = MetricBook(plan.context.gpu != nullptr ? MetricBook::Reading::kTogether
                                                                 : MetricBook::Reading::kAtOnce),
               .sinks = SinkList(sinks_of(plan)),
-              .progress = around.progress,
-              .published = around.published,
+              .journal = around.journal,
               .run_dir = around.folder.path(),
               .flops = make_flop_meter(plan, model_),
               .profile = make_profile(plan, around.folder),
@@ -284,6 +283,10 @@ AllocatedRun::AllocatedRun(const RunSurroundings& around,
     import_rows(*model_.tables, from, ranks_.groups);
   }
   report_.sinks.open(report_.run_dir);
+  if (report_.profile != nullptr) {  // before the sinks, so that it records their time
+    profile_reads_ = around.journal.subscribe(*report_.profile, "profile");
+  }
+  sinks_read_ = around.journal.subscribe(report_.sinks, "metric sinks");
   if (plan.context.role.is_first() && !plan.request.is_eval_only) {
     report_.last_step.emplace(report_.run_dir);
   }

@@ -8,13 +8,12 @@
 // Threads: [main], which is the train thread. All ranks allocate at the same time.
 #pragma once
 
-#include "host/metrics/progress.hpp"
+#include "host/journal/journal.hpp"
 #include "host/metrics/run_folder.hpp"
 #include "host/train/run/run_checkpoints.hpp"
 #include "host/train/run/run_context.hpp"
 #include "host/train/run/stored_outputs.hpp"
 #include "host/train/run_services.hpp"
-#include "host/train/run_state/published_state.hpp"
 
 namespace tenon {
 
@@ -23,8 +22,7 @@ struct RunSurroundings {
   const RunContext& context;
   RunCheckpoints& checkpoints;
   const RunFolder& folder;
-  Progress& progress;
-  PublishedState& published;
+  Journal& journal;
   const SignalWatch& signals;
   RunOwner& owner;
 };
@@ -48,6 +46,8 @@ class AllocatedRun {
   ModelServices model_;
   ReportServices report_;
   RunServices services_;
+  Journal::Subscription profile_reads_;  // none without a profile
+  Journal::Subscription sinks_read_;
 };
 
 }  // namespace tenon

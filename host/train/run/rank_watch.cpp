@@ -90,6 +90,19 @@ void RankWatch::use_folder(const std::string& run_dir, SummaryWriter write_summa
   }
 }
 
+void RankWatch::use_journal(Journal& journal) {
+  const std::lock_guard lock(mutex_);
+  journal_ = &journal;
+}
+
+void RankWatch::report(const RankFailure& first) const {
+  const std::lock_guard lock(mutex_);
+  if (journal_ != nullptr) {
+    const std::string text = first.sentence();
+    journal_->add(RankReported{.rank = first.rank, .has_failed = true, .text = text});
+  }
+}
+
 void RankWatch::forget_writer() {
   const std::lock_guard lock(mutex_);
   write_summary_ = nullptr;
@@ -107,6 +120,7 @@ FailedEnd RankWatch::fail(const Error& error) {
     return {error, code, false};
   }
   const RankFailure first = monitor_->fail(error, static_cast<int>(code));
+  report(first);
   const auto code_of_all = static_cast<ExitCode>(first.exit_code);
   const bool is_own = first.kind == RankFailure::Kind::kThrew && first.rank == rank_;
   if (is_own || error.id() != "distributed.failed") {
@@ -179,6 +193,7 @@ void RankWatch::end_process(const RankFailure& first) {
   const Error error(first.id(), first.sentence());
   print_unless_reported(error.what());
   end_after_grace(error.what(), first.exit_code, kSecondsToEnd);
+  report(first);
   log_to_file(error.what());
   SummaryWriter write_summary;
   {

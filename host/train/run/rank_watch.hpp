@@ -10,6 +10,7 @@
 #include "host/distributed/failures/rank_monitor.hpp"
 #include "host/distributed/ranks/rank_environment.hpp"
 #include "host/error/error.hpp"
+#include "host/journal/journal.hpp"
 #include "host/plugin/longest_call.hpp"
 #include "host/train/run_state/outcome.hpp"
 #include "host/train/run_state/published_state.hpp"
@@ -39,6 +40,8 @@ class RankWatch {
 
   // Writes records below `run_dir` from now on.
   void use_folder(const std::string& run_dir, SummaryWriter write_summary);
+  // Adds failures of ranks to a journal, which is borrowed.
+  void use_journal(Journal& journal);
   // Drops the summary writer. Call before the objects that it uses are destroyed.
   void forget_writer();
   // Call after the first step: the shorter timeout applies from now on.
@@ -65,6 +68,7 @@ class RankWatch {
   void print_unless_reported(const std::string& error);
   [[noreturn]] void end_process(const RankFailure& first);
   std::string folder_for(const RankFailure& first) const;
+  void report(const RankFailure& first) const;
 
   World& world_;
   const uint32_t rank_;
@@ -75,6 +79,7 @@ class RankWatch {
   std::atomic<bool> has_printed_ = false;  // the report
   std::string run_dir_;
   SummaryWriter write_summary_;
+  Journal* journal_ = nullptr;
   std::unique_ptr<RankMonitor> monitor_;  // null for one rank; last: its thread uses the rest
 };
 

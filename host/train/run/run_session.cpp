@@ -7,7 +7,11 @@
 #include "host/distributed/failures/early_failure.hpp"
 #include "host/distributed/launch/rank_output.hpp"
 #include "host/error/utf8.hpp"
+#include "host/journal/attempt_number.hpp"
+#include "host/journal/crash_page_reader.hpp"
+#include "host/journal/logged_lines.hpp"
 #include "host/log/log.hpp"
+#include "host/metrics/progress.hpp"
 #include "host/plugin/crash_report.hpp"
 #include "host/plugin/plugin_host.hpp"
 #include "host/plugin/plugin_loader.hpp"
@@ -39,6 +43,7 @@
 #include <cmath>
 #include <cstdint>
 #include <map>
+#include <span>
 #include <string>
 #include <tenon_build.hpp>
 #include <utility>
@@ -252,6 +257,19 @@ RunFolder RunSession::make_first_folder() {
   return folder;
 }
 
+// The number of this start of the run, which rank 0 keeps in the folder.
+uint64_t RunSession::agree_on_attempt(const RunFolder& folder) {
+  Group& control = ranks_.all();
+  int64_t attempt = 0;
+  together(control, "number of the attempt", [&] {
+    if (is_first()) {
+      attempt = static_cast<int64_t>(claim_attempt(folder.path()));
+    }
+  });
+  control.all_reduce(std::span(&attempt, 1), Reduce::kMax, "number of the attempt");
+  return static_cast<uint64_t>(attempt);
+}
+
 // Rank 0 makes and names the run folder; the other ranks write their logs to it.
 RunFolder RunSession::open_folder() {
   Group& control = ranks_.all();
@@ -343,14 +361,21 @@ Outcome RunSession::train(const SignalWatch& signals) {
   report.run_dir = folder.path();
   watch_folder(folder, report);
   Progress progress(is_first() ? request_.style : Progress::Style::kQuiet);
-  progress.say(header_text(report));
+  Journal& journal = journal_.emplace(agree_on_attempt(folder), platform_.role().rank());
+  CrashPageReader page(crash_page());
+  const auto page_reads = journal.subscribe_prompt(page, "crash page");
+  const auto state_reads = journal.subscribe(published_, "state for other threads");
+  const auto progress_reads = journal.subscribe(progress, "progress line");
+  const LoggedLines lines(journal);
+  watch_.use_journal(journal);
+  journal.add(RunStarted{.folder = folder.path(), .header = header_text(report)});
   if (is_first()) {
     log_plugins(report.plugins);
   }
   if (!platform_.warning().empty()) {
     log_warning(platform_.warning());
   }
-  Outcome outcome = run_loop(folder, progress, signals);
+  Outcome outcome = run_loop(folder, signals);
   tell_stuck_to(nullptr);
   if (outcome.error_id.empty()) {
     leave_in_order(outcome);
@@ -363,7 +388,7 @@ Outcome RunSession::train(const SignalWatch& signals) {
   report.live_handles = live_handles();
   const bool has_saved = outcome.saves.has_value() && outcome.saves->committed > 0;
   if (leaves_folder(outcome.code) || published_.has_begun() || has_saved) {
-    report_end(folder, report, outcome, progress);
+    report_end(folder, report, outcome);
   } else if (is_first()) {  // the error is reported, and no work was done
     folder.discard();
   }
@@ -409,9 +434,7 @@ class RunSession::LoopOwner final : public RunOwner {
   const RunFolder& folder_;
 };
 
-Outcome RunSession::allocate_and_run(const RunFolder& folder,
-                                     Progress& progress,
-                                     const SignalWatch& signals) {
+Outcome RunSession::allocate_and_run(const RunFolder& folder, const SignalWatch& signals) {
   if (is_stopped_already(signals)) {
     return stopped_outcome(signals);
   }
@@ -426,8 +449,7 @@ Outcome RunSession::allocate_and_run(const RunFolder& folder,
   AllocatedRun run({.context = context_,
                     .checkpoints = checkpoints_,
                     .folder = folder,
-                    .progress = progress,
-                    .published = published_,
+                    .journal = *journal_,
                     .signals = signals,
                     .owner = owner},
                    *plan_,
@@ -457,11 +479,9 @@ void RunSession::export_rows(ModelServices& model) {
   });
 }
 
-Outcome RunSession::run_loop(const RunFolder& folder,
-                             Progress& progress,
-                             const SignalWatch& signals) {
+Outcome RunSession::run_loop(const RunFolder& folder, const SignalWatch& signals) {
   try {
-    return allocate_and_run(folder, progress, signals);
+    return allocate_and_run(folder, signals);
   } catch (const std::exception& error) {  // outside the loop, after the folder was made
     return outcome_of(watch_.fail(run_failure(error)));
   }
@@ -503,25 +523,24 @@ bool RunSession::may_write_summary(const RunFolder& folder, Outcome& outcome) co
   return false;
 }
 
-void RunSession::report_end(const RunFolder& folder,
-                            const RunReport& report,
-                            Outcome& outcome,
-                            Progress& progress) {
+void RunSession::report_end(const RunFolder& folder, const RunReport& report, Outcome& outcome) {
   const bool is_written =
       outcome.keeps_summary && !read_run_json(folder.file("summary.json")).is_null();
   if (watch_.writes_summary() && !is_written && may_write_summary(folder, outcome)) {
     write_summary(folder, summary_name(), report, outcome);
   }
-  progress.say(last_line(report, outcome));
   const std::string commands =
       next_commands(recipe_,
                     request_,
                     outcome,
                     folder.path(),
                     export_format(plan_->model.trained().instance(), plan_->model.trained_graph()));
-  if (is_first() && !commands.empty()) {
-    progress.say(commands);
-  }
+  journal_->add(RunEnded{.outcome = outcome.word(),
+                         .reason = outcome.reason,
+                         .error_id = outcome.error_id,
+                         .exit_code = static_cast<int>(outcome.code),
+                         .line = last_line(report, outcome),
+                         .commands = is_first() ? commands : ""});
   flush_log();
 }
 

@@ -12,7 +12,7 @@
 #include "host/distributed/collectives/together.hpp"
 #include "host/distributed/collectives/world.hpp"
 #include "host/error/error.hpp"
-#include "host/metrics/progress.hpp"
+#include "host/journal/journal.hpp"
 #include "host/metrics/run_folder.hpp"
 #include "host/plugin/registry.hpp"
 #include "host/plugin/watchdog.hpp"
@@ -89,17 +89,15 @@ class RunSession {
   RunReport make_report();
   RunFolder open_folder();
   RunFolder make_first_folder();
+  uint64_t agree_on_attempt(const RunFolder& folder);
   void watch_folder(const RunFolder& folder, const RunReport& report);
   bool is_stopped_already(const SignalWatch& signals);
   Outcome stopped_outcome(const SignalWatch& signals);
-  Outcome allocate_and_run(const RunFolder& folder, Progress& progress, const SignalWatch& signals);
-  Outcome run_loop(const RunFolder& folder, Progress& progress, const SignalWatch& signals);
+  Outcome allocate_and_run(const RunFolder& folder, const SignalWatch& signals);
+  Outcome run_loop(const RunFolder& folder, const SignalWatch& signals);
   void export_rows(ModelServices& model);
   void leave_in_order(Outcome& outcome);
-  void report_end(const RunFolder& folder,
-                  const RunReport& report,
-                  Outcome& outcome,
-                  Progress& progress);
+  void report_end(const RunFolder& folder, const RunReport& report, Outcome& outcome);
   void tell_stuck_to(StuckWriter writer, std::function<void(const std::string&)> write_stop = {});
   [[noreturn]] void end_stuck(const StuckCall& call);
   std::string summary_name() const;
@@ -121,6 +119,7 @@ class RunSession {
   Watchdog watchdog_;  // outlives all components: destroy() may hang too
   const std::unique_ptr<World> world_;
   RankGroups ranks_;
+  std::optional<Journal> journal_;  // none while there is no run folder
   RankWatch watch_;
   ComponentFactory factory_;
   const RunContext context_;

@@ -6,8 +6,8 @@
 #include "host/distributed/collectives/traffic.hpp"
 #include "host/error/error.hpp"
 #include "host/error/exit_code.hpp"
+#include "host/journal/run_state.hpp"
 #include "host/train/run_state/flop_report.hpp"
-#include "host/train/run_state/run_state.hpp"
 
 #include <cstdint>
 #include <map>

@@ -17,6 +17,7 @@
 #include "host/train/evaluator.hpp"
 #include "host/train/initial_values.hpp"
 #include "host/train/run_services.hpp"
+#include "host/train/run_state/published_state.hpp"
 #include "host/train/train_step.hpp"
 #include "host/train/window_feed.hpp"
 
@@ -253,17 +254,18 @@ class RunRig {
   RankServices rank_services{.groups = ranks, .owner = owner};
   std::optional<DataServices> data;
   std::optional<ModelServices> model;
-  Progress progress{Progress::Style::kQuiet};
   PublishedState published;
+  Journal journal{/*attempt=*/1, /*rank=*/0};
   ReportServices report{.metrics = MetricBook(),
                         .sinks = SinkList({}),
-                        .progress = progress,
-                        .published = published,
+                        .journal = journal,
                         .run_dir = {},
                         .flops = nullptr,
                         .profile = nullptr,
                         .texts = nullptr,
                         .last_step = {}};
+  Journal::Subscription state_reads = journal.subscribe(published, "state");
+  Journal::Subscription sinks_read = journal.subscribe(report.sinks, "sinks");
   std::optional<RunServices> services;
 };
 

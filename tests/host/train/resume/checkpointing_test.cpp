@@ -42,13 +42,15 @@ struct CheckpointingRig {
 
   void save(uint64_t step) {
     const RunState state = {.step = step};
-    checkpoints.save(RunBoundary::kStep, state, std::nullopt, {}, {.is_full = true}, tree_of(1));
+    checkpoints.save({.state = state, .taken = JournalNumber{.attempt = 1, .n = step}},
+                     {.is_full = true},
+                     tree_of(1));
     checkpoints.finish([] { return std::optional<std::chrono::duration<double>>(); });
-    lines = checkpoints.take_lines();
+    ended = checkpoints.take_ended();
   }
   std::vector<std::string> kept() const { return storage->list(); }
 
-  std::vector<std::string> lines;      // of the last save
+  std::vector<EndedSave> ended;        // by the last save
   std::vector<std::string> committed;  // addresses
   ScratchFolder folder;
   CheckpointRecipe recipe;
@@ -158,7 +160,8 @@ TEST_CASE("a save that fails is a warning, or ends the run", "[train]") {
     CheckpointingRig rig(recipe);
     rig.folder.write("saved", "a file, where the folder would be");
     rig.save(1);
-    CHECK(rig.lines.empty());
+    REQUIRE(rig.ended.size() == 1);
+    CHECK(rig.ended.front().result.error.has_value());
     CHECK(rig.committed.empty());
     CHECK(rig.checkpoints.count().failed == 1);
     CHECK(rig.checkpoints.failure().has_value() == (on_failure == OnSaveFailure::kStop));
@@ -168,9 +171,14 @@ TEST_CASE("a save that fails is a warning, or ends the run", "[train]") {
 TEST_CASE("each save is reported with its address", "[train]") {
   CheckpointingRig rig(keeping(1));
   rig.save(1);
-  REQUIRE(rig.lines.size() == 1);
-  CHECK_THAT(rig.lines.front(), contains_text("saved " + rig.storage->address(name_of(1))));
-  CHECK(rig.checkpoints.take_lines().empty());
+  REQUIRE(rig.ended.size() == 1);
+  CHECK(rig.ended.front().form == SaveEnded::Form::kCheckpoint);
+  CHECK_FALSE(rig.ended.front().result.error.has_value());
+  CHECK(rig.ended.front().result.address == rig.storage->address(name_of(1)));
+  CHECK(rig.ended.front().taken == JournalNumber{.attempt = 1, .n = 1});
+  CHECK(CheckpointReader(rig.storage, name_of(1)).index().metadata.journal ==
+        JournalNumber{.attempt = 1, .n = 1});
+  CHECK(rig.checkpoints.take_ended().empty());
   rig.save(2);
   CHECK(rig.committed == std::vector<std::string>{rig.storage->address(name_of(1)),
                                                   rig.storage->address(name_of(2))});

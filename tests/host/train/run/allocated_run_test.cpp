@@ -16,15 +16,13 @@ Outcome run_of(RunRig& rig) {
   RunCheckpoints checkpoints(rig.context(), lock);
   const auto plan = rig.plan();
   const RunFolder folder = checkpoints.make_folder();
-  Progress progress(Progress::Style::kQuiet);
-  PublishedState published;
+  Journal journal(/*attempt=*/1, /*rank=*/0);
   const SignalWatch signals;
   TestOwner owner;
   AllocatedRun run({.context = rig.context(),
                     .checkpoints = checkpoints,
                     .folder = folder,
-                    .progress = progress,
-                    .published = published,
+                    .journal = journal,
                     .signals = signals,
                     .owner = owner},
                    *plan);
