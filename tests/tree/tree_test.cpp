@@ -416,7 +416,9 @@ TEST_CASE("plugins are compiled with no include folder of this tree", "[tree]") 
       const bool in_build = (folder + "/").rfind(build.string() + "/", 0) == 0;
       const bool in_deps = (folder + "/").rfind((source / ".deps").string() + "/", 0) == 0;
       const bool in_own = (folder + "/").rfind(own + "/", 0) == 0;
-      CHECK((!in_source || in_build || in_deps || in_own));
+      // One header, of texts that the host and the plugin of chats have in common.
+      const bool is_texts = folder == (source / "host/chat/templates").string();
+      CHECK((!in_source || in_build || in_deps || in_own || is_texts));
     }
   }
 }
