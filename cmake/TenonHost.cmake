@@ -302,7 +302,7 @@ function(tenon_test_library)
   _tenon_test_target(${arg_NAME} FALSE)
 endfunction()
 
-# tenon_test(NAME name SOURCES a_test.cpp ... [LINK target ...] [NEEDS target ...] [TORCH]
+# tenon_test(NAME name SOURCES a_test.cpp ... [LINK target ...] [NEEDS target ...] [TORCH] [RELEASE]
 #            [APART file ...] [LABELS label ...] [TIMEOUT seconds] [COST seconds]
 #            [ENVIRONMENT NAME=value ...])
 #
@@ -313,12 +313,13 @@ endfunction()
 #   NEEDS    targets that must be built before the test runs: plugins, the host
 #   TORCH    shares the precompiled header of libtorch
 #   LABELS   "threads" for tests that are to pass under the thread sanitizer too
+#   RELEASE  some cases run only in the release tier: tenon_release_test() with their tags
 #   TIMEOUT  300 seconds where it is not given
 #   COST     about how long it takes, for tests of a minute and more: long tests start first, since
 #            one that starts last runs alone. Higher for tests of two processors, which would wait
 #            until two are free
 function(tenon_test)
-  cmake_parse_arguments(PARSE_ARGV 0 arg "TORCH" "NAME;TIMEOUT;COST"
+  cmake_parse_arguments(PARSE_ARGV 0 arg "TORCH;RELEASE" "NAME;TIMEOUT;COST"
                         "SOURCES;APART;LINK;NEEDS;LABELS;ENVIRONMENT")
   if(NOT arg_NAME OR NOT arg_SOURCES OR arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "tenon_test: NAME or SOURCES is missing, or unknown: "
@@ -345,6 +346,43 @@ function(tenon_test)
   add_test(NAME ${arg_NAME} COMMAND ${arg_NAME} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
   tenon_test_properties(${arg_NAME} LABELS ${arg_LABELS} TIMEOUT ${arg_TIMEOUT} COST ${arg_COST}
                         ENVIRONMENT ${arg_ENVIRONMENT})
+  if(arg_RELEASE)
+    tenon_release_test(${arg_NAME} COMMAND ${arg_NAME} "[release],[members]"
+                       WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+  endif()
+endfunction()
+
+# tenon_release_test(name COMMAND word ... [WORKING_DIRECTORY folder])
+#
+# The part of a test that runs only in `./dev test --release`, as the test <name>_release: what the
+# test leaves out, and all members of its lists (tests/support/members.hpp). It has the properties that
+# the test has at this point. docs/dev/release-tests.md lists these tests.
+function(tenon_release_test name)
+  add_test(NAME ${name}_release ${ARGN})
+  foreach(property LABELS TIMEOUT COST ENVIRONMENT PROCESSORS RUN_SERIAL)
+    get_test_property(${name} ${property} value)
+    if(NOT value STREQUAL "NOTFOUND")
+      set_property(TEST ${name}_release PROPERTY ${property} "${value}")
+    endif()
+  endforeach()
+  set_property(TEST ${name}_release PROPERTY SKIP_RETURN_CODE 77)
+  set_property(TEST ${name}_release APPEND PROPERTY LABELS release)
+  set_property(TEST ${name}_release APPEND PROPERTY ENVIRONMENT TENON_TEST_MEMBERS=all)
+endfunction()
+
+# tenon_set_tests(name ... PROPERTIES property value ...)
+#
+# As set_tests_properties(), for the tests and their parts of the release tier.
+function(tenon_set_tests)
+  list(FIND ARGN PROPERTIES at)
+  list(SUBLIST ARGN 0 ${at} names)
+  list(SUBLIST ARGN ${at} -1 properties)
+  foreach(name IN LISTS names)
+    set_tests_properties(${name} ${properties})
+    if(TEST ${name}_release)
+      set_tests_properties(${name}_release ${properties})
+    endif()
+  endforeach()
 endfunction()
 
 # tenon_test_properties(name [LABELS label ...] [TIMEOUT seconds] [COST seconds]

@@ -132,7 +132,7 @@ std::vector<Crafted> crafted_states() {
 }  // namespace
 
 TEST_CASE("a checkpoint with right checksums and wrong content costs one checkpoint",
-          "[faults][ranks]") {
+          "[faults][ranks][.release]") {
   const ScratchFolder folder;
   const fs::path recipe =
       folder.write("recipe.json", busy_recipe(R"({"train": {"steps": 8}, "eval": {"every_steps": 2},

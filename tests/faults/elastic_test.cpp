@@ -113,7 +113,8 @@ TEST_CASE("a rank that is lost for good is excluded, and the others take the sam
   wait_until([&] { return run->processes().empty(); });
 }
 
-TEST_CASE("a rank that lost its plugin or device after a restart is excluded", "[faults][ranks]") {
+TEST_CASE("a rank that lost its plugin or device after a restart is excluded",
+          "[faults][ranks][.release]") {
   const Runs runs(recipe_of_twelve(lost_for_good(R"("slot": 2)", R"("how": "create")")));
   SECTION("where fewer ranks may go on") {
     const auto run =
@@ -133,7 +134,7 @@ TEST_CASE("a rank that lost its plugin or device after a restart is excluded", "
 }
 
 TEST_CASE("the last remaining rank resumes in the run folder that no option names",
-          "[faults][ranks]") {
+          "[faults][ranks][.release]") {
   const std::string patch = lost_for_good(R"("slot": 0)", R"("how": "exit")");
   const Runs runs(recipe_of_twelve(patch));
   Words words = {"timeout", "--signal=KILL", "100"};
@@ -185,7 +186,8 @@ TEST_CASE("fewer ranks are rejected if they cannot take the same steps", "[fault
                            "number of ranks below 4. 3: "));
 }
 
-TEST_CASE("a rank that is stopped for less than the timeout is not lost", "[faults][ranks]") {
+TEST_CASE("a rank that is stopped for less than the timeout is not lost",
+          "[faults][ranks][.release]") {
   const Runs runs(recipe_of_twelve(R"({"parallel": {"timeout_seconds": 30},
     "hooks": [{"type": "fail_at",
                "options": {"event": "before_step", "step": 4, "how": "stop", "rank": 1}}]})"));
@@ -209,7 +211,7 @@ TEST_CASE("a rank that is stopped for less than the timeout is not lost", "[faul
 }
 
 TEST_CASE("ranks wait long for each other before their first step, and not after it",
-          "[faults][ranks]") {
+          "[faults][ranks][.release]") {
   const auto late_in = [](int step) {
     return recipe_of_twelve(R"({"parallel": {"timeout_seconds": 2},
       "train": {"steps": 4},

@@ -57,7 +57,7 @@ TEST_CASE("a rank that is killed is told with its signal and where it was", "[fa
 }
 
 TEST_CASE("a killed rank is found without a launcher, even if it hosts the store",
-          "[faults][ranks]") {
+          "[faults][ranks][.release]") {
   for (const uint32_t rank : {0U, 1U}) {
     const auto run =
         FailingRanks::started(failing_recipe(at_step_3("kill", rank, 0.8)), {{}, {}, {}});
@@ -76,7 +76,7 @@ TEST_CASE("a killed rank is found without a launcher, even if it hosts the store
 }
 
 TEST_CASE("a rank that is stopped for longer than the timeout is lost and is ended",
-          "[faults][ranks]") {
+          "[faults][ranks][.release]") {
   for (const uint32_t rank : {0U, 1U}) {
     const auto run = FailingRanks::launched(failing_recipe(at_step_3("stop", rank, 0.8)), 2);
     check_end(run, 2, rank);
@@ -92,7 +92,7 @@ TEST_CASE("a rank that is stopped for longer than the timeout is lost and is end
 }
 
 TEST_CASE("where the rank that keeps the store stands still, the others end all the same",
-          "[faults][ranks]") {
+          "[faults][ranks][.release]") {
   FailingRank stopped;
   stopped.seconds_to_live = 15;  // nobody else ends it
   const auto run = FailingRanks::started(failing_recipe(at_step_3("stop", 0, 0.8)), {stopped, {}});
@@ -105,7 +105,7 @@ TEST_CASE("where the rank that keeps the store stands still, the others end all 
 }
 
 TEST_CASE("a rank that hangs in a plugin is reported as slow, and nobody waits for it",
-          "[faults][ranks]") {
+          "[faults][ranks][.release]") {
   const auto run = FailingRanks::launched(failing_recipe(at_step_3("hang", 1)), 2);
   check_end(run, 2, 1);
   CHECK(run.result().exit_code == 5);
@@ -118,7 +118,7 @@ TEST_CASE("a rank that hangs in a plugin is reported as slow, and nobody waits f
 }
 
 TEST_CASE("a rank whose call hangs for longer than it may is told by its watchdog",
-          "[faults][ranks]") {
+          "[faults][ranks][.release]") {
   const auto run = FailingRanks::launched(
       failing_recipe(at_step_3("hang", 1), R"({"plugins": {"timeout_seconds": 0.5}})"), 2);
   check_end(run, 2, 1);
@@ -128,14 +128,15 @@ TEST_CASE("a rank whose call hangs for longer than it may is told by its watchdo
                            "[plugin.stuck] hook \"fail_at\""));
 }
 
-TEST_CASE("a plugin that ends its process is told with the status", "[faults][ranks]") {
+TEST_CASE("a plugin that ends its process is told with the status", "[faults][ranks][.release]") {
   const auto run = FailingRanks::launched(failing_recipe(at_step_3("exit", 0)), 2);
   check_end(run, 2, 0);
   CHECK(run.result().exit_code == 5);
   CHECK_THAT(run.result().err, contains_text("rank 0 exited with status 1"));
 }
 
-TEST_CASE("a rank that is cut off is lost for the others and ends too", "[faults][ranks]") {
+TEST_CASE("a rank that is cut off is lost for the others and ends too",
+          "[faults][ranks][.release]") {
   FailingRank rank;
   rank.options.environment = {{"TENON_TEST_COLLECTIVES", "drop_after=400,rank=1"}};
   const auto run = FailingRanks::started(
@@ -163,7 +164,8 @@ TEST_CASE("an error before the first step ends all ranks with its own status", "
   CHECK(run.leftovers().empty());
 }
 
-TEST_CASE("a rank that runs out of memory is reported and ends all ranks", "[faults][ranks]") {
+TEST_CASE("a rank that runs out of memory is reported and ends all ranks",
+          "[faults][ranks][.release]") {
   FailingRank poor;
   poor.options.memory_limit = 1'100'000'000;
   const auto run = FailingRanks::started(
@@ -180,7 +182,7 @@ TEST_CASE("a rank that runs out of memory is reported and ends all ranks", "[fau
 }
 
 TEST_CASE("a port in use and a master that does not answer are reported with the address",
-          "[faults][ranks]") {
+          "[faults][ranks][.release]") {
   const int taken = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address{};
   address.sin_family = AF_INET;
@@ -210,7 +212,7 @@ TEST_CASE("a port in use and a master that does not answer are reported with the
   CHECK_FALSE(std::filesystem::exists(alone.run_dir()));
 }
 
-TEST_CASE("three ranks of four report the rank that did not join", "[faults][ranks]") {
+TEST_CASE("three ranks of four report the rank that did not join", "[faults][ranks][.release]") {
   FailingRank absent;
   absent.is_started = false;
   const auto run =
@@ -227,7 +229,7 @@ TEST_CASE("three ranks of four report the rank that did not join", "[faults][ran
 }
 
 TEST_CASE("each rank reports an error of one, with its rank, before anything is created",
-          "[faults][ranks]") {
+          "[faults][ranks][.release]") {
   const std::string recipe = failing_recipe(R"({"event": "end", "step": 99})");
   const auto check_reported = [](const FailingRanks& run, const std::vector<std::string>& texts) {
     INFO(run.text());

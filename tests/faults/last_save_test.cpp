@@ -113,7 +113,7 @@ class LastSaveRuns {
 }  // namespace
 
 TEST_CASE("a run whose last checkpoint does not fit ends with 5, and resumes once there is room",
-          "[faults][ranks]") {
+          "[faults][ranks][.release]") {
   for (const int num_ranks : {1, 2}) {
     INFO(num_ranks << " ranks");
     const LastSaveRuns at_end(R"({"checkpoint": {"at_end": true}})", num_ranks);

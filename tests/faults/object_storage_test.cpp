@@ -114,7 +114,7 @@ class StoredRuns {
   static_cast<void>(0)
 
 TEST_CASE("a run with checkpoints in object storage is stopped, killed and resumed",
-          "[faults][ranks]") {
+          "[faults][ranks][.release]") {
   TENON_NEED_S3();
   StoredRuns runs;
   const Words ranks = {"--launch", "2"};
@@ -220,7 +220,7 @@ TEST_CASE("a corrupt object is named, and the previous checkpoint is used", "[fa
   runs.check_is_whole("r");
 }
 
-TEST_CASE("losing a server during a run costs only the checkpoints on it", "[faults]") {
+TEST_CASE("losing a server during a run costs only the checkpoints on it", "[faults][.release]") {
   TENON_NEED_S3();
   StoredRuns runs(R"({"checkpoint": {"retries": 0}})");
   runs.run_whole();

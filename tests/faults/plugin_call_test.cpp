@@ -89,7 +89,8 @@ const std::vector<Call>& calls() {
 
 }  // namespace
 
-TEST_CASE("a call that fails or throws any object is reported with its component", "[faults]") {
+TEST_CASE("a call that fails or throws any object is reported with its component",
+          "[faults][.release]") {
   // Each throws what no handler but the last catches; the other two ways take turns.
   size_t turn = 0;
   for (const Call& call : calls()) {
@@ -119,7 +120,7 @@ TEST_CASE("a call that fails or throws any object is reported with its component
 }
 
 TEST_CASE("a call that crashes or exits ends the run with its component, function and step",
-          "[faults]") {
+          "[faults][.release]") {
 #ifdef __SANITIZE_ADDRESS__
   TENON_SKIP("the address sanitizer reports crashes in its own way, before anybody else");
 #endif
@@ -208,7 +209,8 @@ TEST_CASE("a run that is killed has a summary", "[faults]") {
   CHECK(summary["components"].size() > 3);
 }
 
-TEST_CASE("out of memory in a plugin has the memory error id and names the plugin", "[faults]") {
+TEST_CASE("out of memory in a plugin has the memory error id and names the plugin",
+          "[faults][.release]") {
   for (const Call& call : calls()) {
     // What libtorch's allocator throws takes other ways in a model and a loss alone.
     const bool is_torch = call.kind == "model" || call.at == "backward";

@@ -59,7 +59,8 @@ void add_from_zoo(const ScratchFolder& folder, const std::string& name) {
 
 }  // namespace
 
-TEST_CASE("an unusable plugin causes a warning, and ends a run that needs it", "[faults]") {
+TEST_CASE("an unusable plugin causes a warning, and ends a run that needs it",
+          "[faults][.release]") {
   for (const Bad& bad : kBad) {
     const ScratchFolder folder;
     add_from_zoo(folder, bad.name);

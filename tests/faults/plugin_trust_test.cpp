@@ -259,7 +259,8 @@ TEST_CASE("a plugin that all users can change is refused unless that is allowed"
   CHECK(desk.run().exit_code == 0);
 }
 
-TEST_CASE("plugins that a group or another user can change are mentioned once", "[faults]") {
+TEST_CASE("plugins that a group or another user can change are mentioned once",
+          "[faults][.release]") {
   const Desk desk;
   CHECK(desk.run().err.empty());
   Desk::set_mode(desk.plugin("sgd"), 0664);
@@ -363,7 +364,8 @@ TEST_CASE("with a trust file, a run loads only plugins that a key has signed", "
              contains_text("the trust file keys/trusted-keys can be changed by anyone"));
 }
 
-TEST_CASE("the commands of the page about signatures sign a plugin that then loads", "[faults]") {
+TEST_CASE("the commands of the page about signatures sign a plugin that then loads",
+          "[faults][.release]") {
   if (run_subprocess({"openssl", "version"}).exit_code != 0) {
     TENON_SKIP("openssl is not installed");
   }

@@ -104,14 +104,15 @@ TEST_CASE("after a power loss in a start, a save or a retention the run resumes"
                  {"saved run/checkpoints/step-00000006", "done: "});
 }
 
-TEST_CASE("after a power loss in a save of tables the run resumes", "[faults]") {
+TEST_CASE("after a power loss in a save of tables the run resumes", "[faults][.release]") {
   check_scenario({.name = "tables",
                   .recipe = saving_recipe(kRowsOfTables),
                   .arguments = {"--export-tables", "rows/of"}},
                  {"saved ", " are in rows/of/"});
 }
 
-TEST_CASE("after a power loss in an export the run resumes with its exports", "[faults]") {
+TEST_CASE("after a power loss in an export the run resumes with its exports",
+          "[faults][.release]") {
   check_scenario({.name = "export", .recipe = small_language_recipe(R"({"train": {"steps": 6},
                       "checkpoint": {"every_steps": 2, "keep_last": 1, "exports": [
                         {"format": "weights", "every_steps": 2, "keep_last": 1},
@@ -119,17 +120,18 @@ TEST_CASE("after a power loss in an export the run resumes with its exports", "[
                  {"exported run/exports/weights/", "exported run/exports/hf/"});
 }
 
-TEST_CASE("after a power loss in a rollback the run resumes", "[faults]") {
+TEST_CASE("after a power loss in a rollback the run resumes", "[faults][.release]") {
   check_scenario({.name = "rollback", .recipe = rolling_back_recipe()}, {"roll", "done: "});
 }
 
-TEST_CASE("after a kill at the start and a power loss the run resumes", "[faults]") {
+TEST_CASE("after a kill at the start and a power loss the run resumes", "[faults][.release]") {
   check_scenario(
       {.name = "killed start", .recipe = saving_recipe(), .kill_after = call_of("create run")},
       {"saved ", "done: "});
 }
 
-TEST_CASE("after a power loss in a start over no file that was put aside is lost", "[faults]") {
+TEST_CASE("after a power loss in a start over no file that was put aside is lost",
+          "[faults][.release]") {
   check_scenario({.name = "start over",
                   .recipe = saving_recipe(R"({"checkpoint": {"exports": [
                       {"format": "weights", "every_steps": 1, "keep_last": 0}]}})"),
@@ -137,14 +139,14 @@ TEST_CASE("after a power loss in a start over no file that was put aside is lost
                  {"starting over", "run/attempt-1", "done: "});
 }
 
-TEST_CASE("after a power loss in a resume the run resumes", "[faults]") {
+TEST_CASE("after a power loss in a resume the run resumes", "[faults][.release]") {
   check_scenario({.name = "resume",
                   .recipe = saving_recipe(),
                   .kill_after = call_of("saved run/checkpoints/step-00000004")},
                  {"resumed from ", "done: "});
 }
 
-TEST_CASE("after a power loss with two ranks the run resumes", "[faults][ranks]") {
+TEST_CASE("after a power loss with two ranks the run resumes", "[faults][ranks][.release]") {
   check_scenario({.name = "two ranks",
                   .recipe = saving_recipe(R"({"parallel": {"timeout_seconds": 30}})"),
                   .arguments = {"--launch", "2"}},

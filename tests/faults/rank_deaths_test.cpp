@@ -11,11 +11,12 @@
 #include "tests/faults/failing_ranks.hpp"
 #include "tests/faults/ranks_end.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/members.hpp"
 
 namespace tenon {
 
 TEST_CASE("whichever rank is killed in whichever event, the others end and name both",
-          "[faults][ranks]") {
+          "[faults][ranks][members]") {
   struct Death {
     std::string event;
     int step;
@@ -24,7 +25,7 @@ TEST_CASE("whichever rank is killed in whichever event, the others end and name 
   };
   std::deque<Death> deaths;
   const auto add = [&](int step, const std::vector<std::string>& events) {
-    for (const std::string& event : events) {
+    for (const std::string& event : members_of(events, 1)) {
       deaths.push_back({event, step, 0, nullptr});
       deaths.push_back({event, step, 1, nullptr});
     }

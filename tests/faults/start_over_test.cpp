@@ -88,7 +88,7 @@ TEST_CASE("a run that was lost before its first checkpoint starts over with the 
   CHECK(file_text(folder.path() / "texts" / "log.txt") == "mine");
 }
 
-TEST_CASE("a start over keeps the exports of the lost run", "[faults]") {
+TEST_CASE("a start over keeps the exports of the lost run", "[faults][.release]") {
   const ScratchFolder folder;
   const fs::path run = folder.path() / "run";
   const std::string recipe = short_recipe(kExportsOnly);
@@ -111,7 +111,7 @@ TEST_CASE("a start over keeps the exports of the lost run", "[faults]") {
 }
 
 TEST_CASE("ranks that restart before the first checkpoint keep what the lost ranks wrote",
-          "[faults][ranks]") {
+          "[faults][ranks][.release]") {
   const ScratchFolder folder;
   const fs::path run = folder.path() / "run";
   const std::string kill_once = R"({"hooks": [{"type": "fail_at", "options": {"how": "kill",

@@ -144,7 +144,8 @@ TEST_CASE("whichever call of a save fails, old checkpoints are valid and the new
   CHECK(there > 0);
 }
 
-TEST_CASE("whichever call of a removal fails, all listed checkpoints are complete", "[faults]") {
+TEST_CASE("whichever call of a removal fails, all listed checkpoints are complete",
+          "[faults][.release]") {
   for (const std::string name : {"old", "older"}) {
     const Names calls = FaultyFolder().calls("remove", name);
     REQUIRE(calls.size() > 5);

@@ -219,7 +219,8 @@ TEST_CASE("a stranger neither reads nor ends a run of --launch", "[faults][ranks
   CHECK(log.find("[distributed.") == std::string::npos);
 }
 
-TEST_CASE("a stranger neither reads nor ends ranks that were started by hand", "[faults][ranks]") {
+TEST_CASE("a stranger neither reads nor ends ranks that were started by hand",
+          "[faults][ranks][.release]") {
   const ScratchFolder scratch;
   const fs::path run_dir = scratch.path() / "run";
   const fs::path recipe = scratch.write("recipe.json", long_recipe());
@@ -274,7 +275,8 @@ TEST_CASE("ranks with different secrets end with an error, and none is blamed", 
   CHECK_THAT(ranks[0]->err(), Catch::Contains("[distributed.unreachable] rank 1 of 2"));
 }
 
-TEST_CASE("a restart never adopts a run folder that a stranger names", "[faults][ranks]") {
+TEST_CASE("a restart never adopts a run folder that a stranger names",
+          "[faults][ranks][.release]") {
   const ScratchFolder scratch;
   const fs::path victim = scratch.path() / "victim";
   REQUIRE(run_host(scratch.write("victim.json", small_recipe()), victim).exit_code == 0);

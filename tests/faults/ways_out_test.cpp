@@ -189,7 +189,7 @@ class Ways {
 
 }  // namespace
 
-TEST_CASE("whichever process is killed, nothing is left behind", "[faults][ranks]") {
+TEST_CASE("whichever process is killed, nothing is left behind", "[faults][ranks][.release]") {
   const Ways ways;
   const std::string recipe = endless_recipe();
   const auto run_and_end = [&](const std::string& name, int code, const auto& end) {
@@ -207,7 +207,7 @@ TEST_CASE("whichever process is killed, nothing is left behind", "[faults][ranks
 }
 
 TEST_CASE("signals that request an end leave nothing behind, the first and the second",
-          "[faults][ranks]") {
+          "[faults][ranks][.release]") {
   const Ways ways;
   for (const int signal : {SIGTERM, SIGINT}) {
     const std::string name = "asked-" + std::to_string(signal);
@@ -245,7 +245,7 @@ TEST_CASE("signals that request an end leave nothing behind, the first and the s
   }
 }
 
-TEST_CASE("a full disk and restarted ranks leave nothing behind", "[faults][ranks]") {
+TEST_CASE("a full disk and restarted ranks leave nothing behind", "[faults][ranks][.release]") {
   const Ways ways;
   const std::string stops =
       endless_recipe(R"({"checkpoint": {"on_failure": "stop", "retries": 0}})");

@@ -124,7 +124,7 @@ std::string number_of(size_t number) {
 }  // namespace
 
 TEST_CASE("whichever write, sync or rename of a save in a run fails, saved checkpoints load",
-          "[faults]") {
+          "[faults][.release]") {
   const std::string kKinds = "write,sync,rename";
   const Runs goes_on(saving_recipe());
   const Runs stops(saving_recipe(R"({"checkpoint": {"on_failure": "stop"}})"));
@@ -279,7 +279,7 @@ TEST_CASE("a run folder that becomes read-only loses no checkpoint", "[faults]")
   goes_on.check_goes_on("all");
 }
 
-TEST_CASE("a save that is due during another save waits for it", "[faults]") {
+TEST_CASE("a save that is due during another save waits for it", "[faults][.release]") {
   for (const std::string staging : {"copy", "stream"}) {
     INFO(staging);
     const Runs runs(saving_recipe(R"({"checkpoint": {"every_steps": 1, "keep_last": 0,
@@ -296,7 +296,8 @@ TEST_CASE("a save that is due during another save waits for it", "[faults]") {
   }
 }
 
-TEST_CASE("if the grace time ends before a save, no partial checkpoint is listed", "[faults]") {
+TEST_CASE("if the grace time ends before a save, no partial checkpoint is listed",
+          "[faults][.release]") {
   const Runs runs(saving_recipe(R"({"checkpoint": {"grace_seconds": 0.5}})"));
   const std::string hook =
       R"(hooks=[{"type": "signal_at", "options": {"signals": [{"event": "after_step", "step": 5}]}}])";
@@ -340,7 +341,7 @@ TEST_CASE("signals at any moment of products leave memory as it is", "[faults]")
   runs.check_is_whole("signalled");
 }
 
-TEST_CASE("SIGUSR1 saves at once, and the run continues", "[faults][ranks]") {
+TEST_CASE("SIGUSR1 saves at once, and the run continues", "[faults][ranks][.release]") {
   for (const std::vector<std::string>& ranks :
        {std::vector<std::string>{}, std::vector<std::string>{"--launch", "2"}}) {
     const Runs runs(saving_recipe(R"({"checkpoint": {"every_steps": 0}, "hooks": [
@@ -417,7 +418,7 @@ TEST_CASE("a clock that jumps does not affect the run", "[faults][ranks]") {
 }
 
 TEST_CASE("after one rank is killed all ranks restart and resume from the newest checkpoint",
-          "[faults][ranks]") {
+          "[faults][ranks][.release]") {
   const Runs runs(saving_recipe(R"({"train": {"steps": 16}, "checkpoint": {"retries": 2}})"),
                   {"--launch", "2"});
   for (const uint32_t victim : {0u, 1u}) {
@@ -448,7 +449,8 @@ TEST_CASE("after one rank is killed all ranks restart and resume from the newest
   }
 }
 
-TEST_CASE("ranks restart as often as allowed, and not after permanent errors", "[faults][ranks]") {
+TEST_CASE("ranks restart as often as allowed, and not after permanent errors",
+          "[faults][ranks][.release]") {
   const Runs runs(saving_recipe(), {"--launch", "2"});
   const std::string kill =
       R"(hooks=[{"type": "fail_at", "options": {"how": "kill", "event": "after_step", "step": 5, "rank": 1}}])";

@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes packages of a build, unpacks them elsewhere, and trains and builds with them alone.
 
-TENON_BUILD_DIR=build python3 tests/packages/packages_test.py
+TENON_BUILD_DIR=build python3 tests/packages/packages_test.py [CLASS...]
+
+Makes all packages, or for `Sdk` alone only that one.
 """
 
 import base64
@@ -463,7 +465,10 @@ def main():
         scratch = pathlib.Path(folder).resolve()
         packages = scratch / "packages"
         (scratch / "home").mkdir()
-        kinds = ["archive", "sdk", "wheel"] + (["deb"] if shutil.which("dpkg-shlibdeps") else [])
+        if sys.argv[1:] == ["Sdk"]:
+            kinds = ["sdk"]
+        else:
+            kinds = ["archive", "sdk", "wheel"] + (["deb"] if shutil.which("dpkg-shlibdeps") else [])
         make_packages(packages, *kinds)
         result = unittest.main(argv=[sys.argv[0], *sys.argv[1:]], exit=False).result
     return 0 if result.wasSuccessful() else 1

@@ -90,7 +90,7 @@ json config_of(const fs::path& folder) {
 
 }  // namespace
 
-TEST_CASE("adapters of PEFT merge to its weights, and go out again", "[parity]") {
+TEST_CASE("adapters of PEFT merge to its weights, and go out again", "[parity][.release]") {
   const std::string type = GENERATE("lora", "rslora", "dora");
   const int num_ranks = GENERATE(1, 2);
   CAPTURE(type, num_ranks);
@@ -140,7 +140,7 @@ TEST_CASE("adapters of PEFT merge to its weights, and go out again", "[parity]")
   CHECK(mine["target_modules"] == json({"down_proj", "q_proj", "v_proj"}));
 }
 
-TEST_CASE("an adapter goes into another run of the same base only", "[parity]") {
+TEST_CASE("an adapter goes into another run of the same base only", "[parity][.release]") {
   const ScratchFolder scratch;
   const SubprocessResult first = run(scratch, recipe_of("lora"));
   REQUIRE(first.exit_code == 0);
@@ -317,7 +317,7 @@ TEST_CASE("adapters of an embedding have PEFT's names and axes, and modules it s
   CHECK(compared.exit_code == 0);
 }
 
-TEST_CASE("PEFT loads what was trained here", "[parity]") {
+TEST_CASE("PEFT loads what was trained here", "[parity][.release]") {
   const fs::path python = source_dir() / ".deps/peers/bin/python";
   const SubprocessResult found = fs::exists(python)
                                      ? run_subprocess({python.string(), "-c", "import peft"})

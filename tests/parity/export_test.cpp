@@ -117,7 +117,7 @@ TEST_CASE("weights of transformers give its logits, and go out again to the byte
   CHECK(largest_difference(logits_of(of, out, data.at("input_ids")), data.at("logits")) < 1e-5);
 }
 
-TEST_CASE("transformers and torch load what was trained here", "[parity]") {
+TEST_CASE("transformers and torch load what was trained here", "[parity][.release]") {
   const fs::path python = source_dir() / ".deps/peers/bin/python";
   if (!fs::exists(python)) {
     TENON_SKIP("there is no Python with transformers; `./dev deps --peers` brings one");
@@ -199,7 +199,7 @@ void write_folder(const fs::path& folder, const GoldenData& golden) {
 }  // namespace
 
 TEST_CASE("folders with transposed, joined and cut tensors come in and go out to the byte",
-          "[parity]") {
+          "[parity][.release]") {
   const std::string name = GENERATE("gpt2", "phi3_long", "mixtral", "deepseek_v3", "gemma3");
   CAPTURE(name);
   const GoldenData golden =

@@ -202,7 +202,8 @@ TEST_CASE("a writer that is killed", "[.]") {
   at("end");
 }
 
-TEST_CASE("a writer that is killed leaves nothing that is listed", "[plugins][checkpoint]") {
+TEST_CASE("a writer that is killed leaves nothing that is listed",
+          "[plugins][checkpoint][.release]") {
   TENON_NEED_S3();
   int number = 0;
   for (const std::string stop :
@@ -231,7 +232,7 @@ TEST_CASE("a writer that is killed leaves nothing that is listed", "[plugins][ch
 }
 
 TEST_CASE("a server that is gone in the middle of a save is told in bounded time",
-          "[plugins][checkpoint]") {
+          "[plugins][checkpoint][.release]") {
   TENON_NEED_S3();
   const ScratchFolder empty;
   S3Server server(empty.path(), "runs");
@@ -260,7 +261,7 @@ TEST_CASE("a server that is gone in the middle of a save is told in bounded time
 }
 
 TEST_CASE("a server that holds still is waited for, and given up in bounded time",
-          "[plugins][checkpoint]") {
+          "[plugins][checkpoint][.release]") {
   TENON_NEED_S3();
   const ScratchFolder empty;
   S3Server server(empty.path(), "runs");

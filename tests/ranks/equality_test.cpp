@@ -12,6 +12,7 @@
 
 #include "tests/ranks/finished_run.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/members.hpp"
 
 namespace tenon {
 namespace {
@@ -138,8 +139,8 @@ const Case kCases[] = {
 
 }  // namespace
 
-TEST_CASE("one rank is many ranks, to 1e-10 in fp64", "[ranks][multi-rank]") {
-  for (const Case& one : kCases) {
+TEST_CASE("one rank is many ranks, to 1e-10 in fp64", "[ranks][multi-rank][members]") {
+  for (const Case& one : members_of(std::vector<Case>(std::begin(kCases), std::end(kCases)), 3)) {
     INFO(one.num_ranks << " ranks, " << one.model << ", " << one.patch);
     const nlohmann::json recipe = recipe_of(one.model);
     const FinishedRun run = finished_run(merged(recipe, one.patch), one.num_ranks);
@@ -148,7 +149,7 @@ TEST_CASE("one rank is many ranks, to 1e-10 in fp64", "[ranks][multi-rank]") {
   }
 }
 
-TEST_CASE("one rank is many ranks in fp32, to its rounding", "[ranks][multi-rank]") {
+TEST_CASE("one rank is many ranks in fp32, to its rounding", "[ranks][multi-rank][.release]") {
   const nlohmann::json recipe = merged(recipe_of("tied"), R"({"train": {"precision": "fp32"}})");
   for (const Case& one : {
            Case{2, "", R"({"data": {"batch_size": 4}, "parallel": {"stage": 3}})"},
@@ -163,7 +164,7 @@ TEST_CASE("one rank is many ranks in fp32, to its rounding", "[ranks][multi-rank
 }
 
 TEST_CASE("the same ranks have the same norm, bit for bit, however parameters are sharded",
-          "[ranks][multi-rank]") {
+          "[ranks][multi-rank][.release]") {
   // Two ranks: a sum of two numbers is the same in either order, so gradients are equal.
   const nlohmann::json recipe = merged(
       recipe_of("tied"),
@@ -192,7 +193,7 @@ TEST_CASE("the same ranks have the same norm, bit for bit, however parameters ar
 // A bf16 number has 8 bits; what is rounded anew in each step adds up to less than one of them.
 constexpr double kRoundingOfBf16 = 1.0 / 256;
 
-TEST_CASE("ranks with narrow numbers differ by their rounding", "[ranks][multi-rank]") {
+TEST_CASE("ranks with narrow numbers differ by their rounding", "[ranks][multi-rank][.release]") {
   const nlohmann::json plain = merged(recipe_of("tied"), R"({"train": {"precision": "fp32"}})");
   using Choice = std::pair<std::string, std::string>;
   const auto [sharing, precision] = GENERATE(Choice{R"("stage": 3)", "bf16_params"},
@@ -230,7 +231,7 @@ TEST_CASE("a hook that sees whole gradients rewrites them on any number of ranks
   }
 }
 
-TEST_CASE("the same ranks give the same bits again", "[ranks][multi-rank]") {
+TEST_CASE("the same ranks give the same bits again", "[ranks][multi-rank][.release]") {
   const nlohmann::json recipe =
       merged(recipe_of("tied"),
              R"({"train": {"precision": "fp32", "steps": 20}, "eval": {"every_steps": 10},

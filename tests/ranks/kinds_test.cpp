@@ -111,7 +111,8 @@ TEST_CASE("each kind of training has the losses of PyTorch", "[ranks]") {
   }
 }
 
-TEST_CASE("each kind of training resumes on two ranks to the bit", "[ranks][multi-rank]") {
+TEST_CASE("each kind of training resumes on two ranks to the bit",
+          "[ranks][multi-rank][.release]") {
   const std::string noise = R"({"model": {"options": {"noise": 1}}})";
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"norm_kind", R"({"data": {"train": {"options": {"samples": 8, "augment": 0.5}}}})"},
@@ -157,7 +158,8 @@ TEST_CASE("running statistics in a checkpoint of two ranks are those of rank 0",
   CHECK(at_start == Approx(evaluated).epsilon(1e-12));
 }
 
-TEST_CASE("summed statistics do not depend on ranks and microbatches", "[ranks][multi-rank]") {
+TEST_CASE("summed statistics do not depend on ranks and microbatches",
+          "[ranks][multi-rank][.release]") {
   const FinishedRun alone = finished_run(recipe_of("scaled_kind"), 1);
   for (const uint32_t ranks : {1U, 2U}) {
     INFO(ranks);
@@ -182,7 +184,7 @@ TEST_CASE("a recompute of a carried state changes no bit", "[ranks]") {
   CHECK(finished_run(recomputed, 1).parameters_hash == finished_run(recipe, 1).parameters_hash);
 }
 
-TEST_CASE("batch normalization trains in narrow precisions", "[ranks]") {
+TEST_CASE("batch normalization trains in narrow precisions", "[ranks][.release]") {
   for (const char* const precision : {"bf16_params", "bf16", "bf16_autocast"}) {
     INFO(precision);
     json recipe = recipe_of("norm_kind");
@@ -195,7 +197,7 @@ TEST_CASE("batch normalization trains in narrow precisions", "[ranks]") {
   }
 }
 
-TEST_CASE("the checker passes each kind of training", "[ranks][check]") {
+TEST_CASE("the checker passes each kind of training", "[ranks][check][.release]") {
   const std::string noise = R"({"model": {"options": {"noise": 1}}})";
   const std::vector<std::tuple<std::string, std::string, std::string>> cases = {
       {"vae_kind", noise, "recipe.two_ranks"},

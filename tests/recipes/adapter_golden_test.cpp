@@ -65,7 +65,7 @@ TEST_CASE("50 steps of an adapter give the losses of PEFT", "[recipes]") {
 }
 
 TEST_CASE("adapters on two ranks with sharded parameters give the losses of PEFT",
-          "[recipes][multi-rank]") {
+          "[recipes][multi-rank][.release]") {
   const nlohmann::json golden = parsed("adapter_golden.json");
   const std::string type = GENERATE("lora", "dora");
   const int stage = GENERATE(2, 3);

@@ -89,7 +89,7 @@ class Desk {
 
 }  // namespace
 
-TEST_CASE("a run with adapters that is resumed ends as one that was not", "[recipes]") {
+TEST_CASE("a run with adapters that is resumed ends as one that was not", "[recipes][.release]") {
   const auto adapter =
       GENERATE(values<std::pair<std::string, std::string>>({{"lora", R"({"dropout": 0.2})"},
                                                             {"rslora", "{}"},
@@ -126,7 +126,8 @@ TEST_CASE("at the start, an adapted model is its base", "[recipes]") {
         Approx(desk.records("plain")[0]["loss"].get<double>()).epsilon(1e-6));
 }
 
-TEST_CASE("a tied embedding is adapted in both of its blocks, on many ranks too", "[recipes]") {
+TEST_CASE("a tied embedding is adapted in both of its blocks, on many ranks too",
+          "[recipes][.release]") {
   const std::string type = GENERATE("lora", "dora");
   CAPTURE(type);
   const Desk desk;
@@ -151,7 +152,7 @@ TEST_CASE("a tied embedding is adapted in both of its blocks, on many ranks too"
 }
 
 TEST_CASE("a base comes from a run without adapters, and adapters from a run with them",
-          "[recipes]") {
+          "[recipes][.release]") {
   const std::string options = GENERATE("{}", R"({"base": "nf4"})");
   const std::string type = GENERATE("lora", "dora");
   const int num_ranks = GENERATE(1, 2);

@@ -103,7 +103,7 @@ TEST_CASE("the best parameters are those of a run that stops early", "[recipes]"
   CHECK_FALSE(cut.summary()["metrics"].contains("test/loss"));
 }
 
-TEST_CASE("each rank keeps its share of the best parameters", "[recipes][multi-rank]") {
+TEST_CASE("each rank keeps its share of the best parameters", "[recipes][multi-rank][.release]") {
   for (const char* const parallel :
        {R"({"parallel": {"shard": 2}})", R"({"parallel": {"replicate": 2, "shard": 1}})"}) {
     INFO(parallel);

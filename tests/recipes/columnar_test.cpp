@@ -95,7 +95,7 @@ TEST_CASE("a run trains window by window on columnar files, on one rank or two",
   CHECK(two.summary()["steps"] == 21);
 }
 
-TEST_CASE("a run follows a folder that others write to", "[recipes]") {
+TEST_CASE("a run follows a folder that others write to", "[recipes][.release]") {
   const ScratchFolder data;
   add_hour(data.path(), 1);
   nlohmann::json windows = kHours;
@@ -151,7 +151,7 @@ TEST_CASE("a file that is damaged ends the run before its first step", "[recipes
   CHECK_FALSE(std::filesystem::exists(run.run_dir() / "metrics.jsonl"));
 }
 
-TEST_CASE("a run reads its windows from a server of S3", "[recipes]") {
+TEST_CASE("a run reads its windows from a server of S3", "[recipes][.release]") {
   if (!S3Server::is_there()) {
     TENON_SKIP("there is no server of S3; `./dev deps --peers` brings one");
   }

@@ -119,7 +119,7 @@ TEST_CASE("--eval-only evaluates a finished run on the data, losses and metrics 
             .exit_code == 3);
 }
 
-TEST_CASE("--eval-only on two ranks gives the metrics of one", "[recipes][multi-rank]") {
+TEST_CASE("--eval-only on two ranks gives the metrics of one", "[recipes][multi-rank][.release]") {
   const Runs runs;
   const std::string recipe = small_recipe(kEvaluated);
   runs.run("run", recipe);
@@ -219,7 +219,7 @@ TEST_CASE("all who read the model of a run read its best parameters, those who r
 }
 
 TEST_CASE("tables at the end are those of the best evaluation, also of a run that was stopped",
-          "[recipes]") {
+          "[recipes][.release]") {
   const Runs runs;
   const std::string recipe = patched(best_recipe(), kRowsOfTables);
   const nlohmann::json trained = runs.run("run", recipe);
@@ -373,7 +373,8 @@ TEST_CASE("an evaluation that fails later loses no training", "[recipes]") {
   }
 }
 
-TEST_CASE("a run that began with another run's checkpoint begins with it again", "[recipes]") {
+TEST_CASE("a run that began with another run's checkpoint begins with it again",
+          "[recipes][.release]") {
   const Runs runs;
   const std::string recipe = small_recipe(R"({"checkpoint": {"every_steps": 5}})");
   // Trained at another learning rate, so that its parameters are no others'.

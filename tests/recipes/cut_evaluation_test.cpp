@@ -116,7 +116,7 @@ TEST_CASE("a run that a signal has stopped before its first step resumes as if i
   CHECK(ranks.check({"before_init", 0, 1}));
 }
 
-TEST_CASE("evaluations on windows that a signal has cut are made up for", "[recipes]") {
+TEST_CASE("evaluations on windows that a signal has cut are made up for", "[recipes][.release]") {
   for (const std::string when : {"before", "after"}) {
     INFO(when);
     Runs runs(windows_recipe(when));
@@ -130,7 +130,7 @@ TEST_CASE("evaluations on windows that a signal has cut are made up for", "[reci
   }
 }
 
-TEST_CASE("ranks make up for an evaluation together", "[recipes][multi-rank]") {
+TEST_CASE("ranks make up for an evaluation together", "[recipes][multi-rank][.release]") {
   Runs runs(small_recipe(R"({"train": {"steps": 6},
       "data": {"batch_size": 2, "eval": {"type": "windows", "options": {"samples": 9}}},
       "eval": {"every_steps": 2}, "checkpoint": {}})"),

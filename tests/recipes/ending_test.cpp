@@ -150,7 +150,7 @@ TEST_CASE("a signal before the first step stops the run before it", "[recipes]")
 }
 
 TEST_CASE("a signal to one rank before the first step stops all before it",
-          "[recipes][multi-rank]") {
+          "[recipes][multi-rank][.release]") {
   for (const char* const event : {"create", "before_init"}) {
     INFO(event);
     const HostRun run(small_recipe(R"({"train": {"steps": 1000000}, "hooks": [{"type": "signal_at",
@@ -165,7 +165,8 @@ TEST_CASE("a signal to one rank before the first step stops all before it",
 }
 
 // The hook sends both, and then stays in its call for longer than a run has to stop in order.
-TEST_CASE("two signals in a blocking call before the first step end the run in time", "[recipes]") {
+TEST_CASE("two signals in a blocking call before the first step end the run in time",
+          "[recipes][.release]") {
   const HostRun run(small_recipe(R"({"hooks": [{"type": "signal_at", "options": {"signals":
       [{"event": "create", "step": 0}, {"event": "create", "step": 0, "signal": "SIGINT"}]}}]})"));
   CHECK(run.result().exit_code == 75);
@@ -177,7 +178,8 @@ TEST_CASE("two signals in a blocking call before the first step end the run in t
 
 // The first start is stopped in its last evaluation, so the second has only that to do. There, the
 // hook stays in its call for longer than a run has to stop before its first step.
-TEST_CASE("a signal in the last evaluation of a resumed run ends it in order", "[recipes]") {
+TEST_CASE("a signal in the last evaluation of a resumed run ends it in order",
+          "[recipes][.release]") {
   const ScratchFolder folder;
   const auto recipe = folder.write("recipe.json", small_recipe(R"({"train": {"steps": 2},
       "data": {"eval": {"type": "windows", "options": {"samples": 9}}}, "checkpoint": {}})"));

@@ -34,7 +34,7 @@ bool lacks_avx2(const std::string& recipe) {
 
 }  // namespace
 
-TEST_CASE("recipes with exported modules give the losses of PyTorch", "[recipes]") {
+TEST_CASE("recipes with exported modules give the losses of PyTorch", "[recipes][.release]") {
   const ExportedRecipe recipe = GENERATE(kExported[0], kExported[1]);
   CAPTURE(recipe.name);
   if (lacks_avx2(recipe.name)) {

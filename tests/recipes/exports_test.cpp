@@ -134,7 +134,7 @@ std::string state_dict(const Folders& folders, const fs::path& from, const char*
 }  // namespace
 
 TEST_CASE("exports are made by schedules of their own, while the run is the same",
-          "[recipes][multi-rank]") {
+          "[recipes][multi-rank][.release]") {
   const Folders folders;
   const SubprocessResult plain = folders.run("plain", kLanguage);
   INFO(plain.out << plain.err);
@@ -334,7 +334,7 @@ TEST_CASE("what cannot be exported, or gone on from, is refused", "[recipes]") {
 }
 
 TEST_CASE("what a checkpoint is without stays as it is at the start of a run",
-          "[recipes][multi-rank]") {
+          "[recipes][multi-rank][.release]") {
   const std::string recipe = merged(kLanguage, R"({"model": {"frozen": ["model.layers.0.*"]},
       "checkpoint": {"exclude": ["model.layers.0.*"],
                      "exports": [{"format": "weights", "every_steps": 4},
@@ -373,7 +373,7 @@ TEST_CASE("what a checkpoint is without stays as it is at the start of a run",
 }
 
 TEST_CASE("trained parameters and tables may be left out, and begin anew with their slots",
-          "[recipes]") {
+          "[recipes][.release]") {
   const Folders folders;
   const std::string recipe =
       merged(small_recipe(R"({"train": {"steps": 8}, "optimizer": {"type": "adamw",

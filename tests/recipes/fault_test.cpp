@@ -36,7 +36,7 @@ TEST_CASE("a read that fails is told with the dataset, the run ends with 5", "[r
   CHECK(run.summary()["steps"] == 3);
 }
 
-TEST_CASE("what can be known before the run leaves no run folder", "[recipes]") {
+TEST_CASE("what can be known before the run leaves no run folder", "[recipes][.release]") {
   const char* const patches[] = {
       R"({"loss": {"inputs": {"labels": "no_such_field"}}})",
       R"({"model": {"options": {"input": "labels"}}})",

@@ -128,7 +128,8 @@ TEST_CASE("a column that runs backwards ends the run with dataset, column and sa
   CHECK_THAT(run.result().err, contains_text("at sample 1 of the batch"));
 }
 
-TEST_CASE("text of files becomes the same ids in the reader and as a feature", "[recipes]") {
+TEST_CASE("text of files becomes the same ids in the reader and as a feature",
+          "[recipes][.release]") {
   // A stream in two shards, whose last batches are short.
   const ScratchFolder folder;
   std::string rows = "word,y\n";

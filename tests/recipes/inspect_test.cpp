@@ -109,7 +109,7 @@ TEST_CASE("two checkpoints are compared entry by entry", "[recipes]") {
 }
 
 TEST_CASE("equal runs do not differ, also if one was stopped and resumed",
-          "[recipes][multi-rank]") {
+          "[recipes][multi-rank][.release]") {
   const std::string recipe = busy_recipe(
       R"({"train": {"steps": 7, "log_every": 2}, "checkpoint": {"every_steps": 5, "at_end": true}})");
   for (const int num_ranks : {1, 2}) {

@@ -155,7 +155,7 @@ TEST_CASE("the recipe chooses kernels", "[recipes]") {
   CHECK_THAT(table.err, Catch::Contains("/kernels/linear") && Catch::Contains("onednn"));
 }
 
-TEST_CASE("a resumed run keeps the kernels of its checkpoint", "[recipes]") {
+TEST_CASE("a resumed run keeps the kernels of its checkpoint", "[recipes][.release]") {
   const KernelDesk desk;
   const std::string whole = desk.hash("whole", "auto");
   desk.stop_halfway("half", {{"kernels", "auto"}});
@@ -172,7 +172,7 @@ TEST_CASE("a resumed run keeps the kernels of its checkpoint", "[recipes]") {
 }
 
 TEST_CASE("a run with forced kernels resumes with the bits of a run that never stopped",
-          "[recipes]") {
+          "[recipes][.release]") {
   const std::string kernels = GENERATE(R"("plain")",
                                        R"({"linear": "mkl"})",
                                        R"({"linear": "onednn"})",
@@ -192,7 +192,7 @@ TEST_CASE("a run with forced kernels resumes with the bits of a run that never s
 
 // Each kernel for products that can be measured as the fastest, also those without a word in
 // recipes. The cache makes a run choose it.
-TEST_CASE("a run with any measured kernels resumes with their bits", "[recipes]") {
+TEST_CASE("a run with any measured kernels resumes with their bits", "[recipes][.release]") {
   const auto [precision, kernel, other] = GENERATE(
       table<std::string, std::string, std::string>({{"fp32", "mkl", "onednn"},
                                                     {"fp32", "onednn", "mkl"},
@@ -217,7 +217,7 @@ TEST_CASE("a run with any measured kernels resumes with their bits", "[recipes]"
 }
 
 TEST_CASE("two ranks with forced kernels have the losses of one, and resume with their bits",
-          "[recipes][multi-rank]") {
+          "[recipes][multi-rank][.release]") {
   const std::string kernels = GENERATE(R"("auto")",
                                        R"("plain")",
                                        R"({"linear": "mkl"})",
@@ -251,7 +251,7 @@ TEST_CASE("two ranks with forced kernels have the losses of one, and resume with
 
 // The decoder in C of docs/plugin-guide/operators-in-c.md has llama's names of parameters, so both
 // start with the same values.
-TEST_CASE("a decoder in C trains as llama does", "[recipes]") {
+TEST_CASE("a decoder in C trains as llama does", "[recipes][.release]") {
   const KernelDesk desk;
   const auto losses = [&desk](const std::string& name, const json& model) {
     desk.hash_patched(name, {{"model", model}, {"train", {{"steps", 20}, {"log_every", 1}}}});

@@ -181,7 +181,7 @@ TEST_CASE("parameters come from any number of ranks, sharded or not, in another 
 }
 
 TEST_CASE("rows of tables come from another run, into as many ranks as there are",
-          "[recipes][multi-rank]") {
+          "[recipes][multi-rank][.release]") {
   const Desk desk;
   desk.succeed(trained(kTables), "yesterday", 2);
   const auto rows_of = [&](const std::string& name) {
@@ -370,7 +370,7 @@ TEST_CASE("loads are made one after the other, and what a run goes on from comes
 }
 
 TEST_CASE("what is loaded and not saved is loaded again where the run goes on",
-          "[recipes][multi-rank]") {
+          "[recipes][multi-rank][.release]") {
   const int num_ranks = GENERATE(1, 2);
   CAPTURE(num_ranks);
   const Desk desk;
@@ -397,7 +397,8 @@ TEST_CASE("what is loaded and not saved is loaded again where the run goes on",
   CHECK_THAT(lost.err, contains_text("[load.no_source]"));
 }
 
-TEST_CASE("a load is repeated before the step, window or epoch that follows", "[recipes]") {
+TEST_CASE("a load is repeated before the step, window or epoch that follows",
+          "[recipes][.release]") {
   const Desk desk;
   desk.succeed(trained(), "bank");
   // The same batch in each step, by an optimizer that keeps nothing: every second step is the same.
@@ -450,7 +451,7 @@ TEST_CASE("a reload that finds nothing is left out with a warning", "[recipes]")
   CHECK(desk.summary("parts")["loaded"].is_null());
 }
 
-TEST_CASE("a file of safetensors is read by the names that its rules give", "[recipes]") {
+TEST_CASE("a file of safetensors is read by the names that its rules give", "[recipes][.release]") {
   const Desk desk;
   desk.succeed(trained(), "a");
   const fs::path file = desk.folder().path() / "weights.safetensors";
@@ -471,7 +472,7 @@ TEST_CASE("a file of safetensors is read by the names that its rules give", "[re
   CHECK_THAT(desk.fail(desk.with_load(still(), load), "cut"), contains_text("[load.no_source]"));
 }
 
-TEST_CASE("a model of a Hugging Face folder is fine-tuned with a new head", "[recipes]") {
+TEST_CASE("a model of a Hugging Face folder is fine-tuned with a new head", "[recipes][.release]") {
   const int num_ranks = GENERATE(1, 2);
   CAPTURE(num_ranks);
   const Desk desk;
@@ -530,7 +531,7 @@ TEST_CASE("a model of a Hugging Face folder is fine-tuned with a new head", "[re
   CHECK(desk.hash("anyway") == desk.hash("loaded"));
 }
 
-TEST_CASE("what a storage of a plugin keeps is loaded from there", "[recipes]") {
+TEST_CASE("what a storage of a plugin keeps is loaded from there", "[recipes][.release]") {
   if (!S3Server::is_there()) {
     TENON_SKIP("there is no server of S3; `./dev deps --peers` brings one");
   }

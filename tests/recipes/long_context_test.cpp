@@ -62,7 +62,8 @@ std::string refused(const std::string& patch, int exit_code = 3) {
 
 }  // namespace
 
-TEST_CASE("recompute, tiles and offload lower the peak and keep the losses", "[recipes]") {
+TEST_CASE("recompute, tiles and offload lower the peak and keep the losses",
+          "[recipes][.release]") {
   const Result plain = result_of("{}");
   const Result blocks = result_of(R"({"train": {"recompute": "blocks"}})");
   const Result selective = result_of(R"({"train": {"recompute": "selective"}})");
@@ -89,7 +90,7 @@ TEST_CASE("recompute, tiles and offload lower the peak and keep the losses", "[r
   }
 }
 
-TEST_CASE("settings of activations that have no effect are refused", "[recipes]") {
+TEST_CASE("settings of activations that have no effect are refused", "[recipes][.release]") {
   CHECK_THAT(refused(R"({"train": {"offload_activations": "disk"}})"),
              contains_text("[recipe.contradiction]") && contains_text("no block does"));
   CHECK_THAT(refused(R"({"train": {"recompute": "blocks", "offload_activations": "host"}})"),

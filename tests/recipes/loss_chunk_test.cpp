@@ -75,11 +75,13 @@ bool has(const std::string& text, const std::string& part) {
 
 }  // namespace
 
-TEST_CASE("loss_chunk trains and evaluates as the whole does, to 1e-10 in fp64", "[recipes]") {
+TEST_CASE("loss_chunk trains and evaluates as the whole does, to 1e-10 in fp64",
+          "[recipes][.release]") {
   check_same_run("{}");
 }
 
-TEST_CASE("loss_chunk goes with tied weights, recompute and several losses", "[recipes]") {
+TEST_CASE("loss_chunk goes with tied weights, recompute and several losses",
+          "[recipes][.release]") {
   check_same_run(R"({"model": {"options": {"tie_word_embeddings": true}},
                      "train": {"recompute": "blocks"}})");
   check_same_run(R"({"loss": null, "losses": [

@@ -115,7 +115,8 @@ TEST_CASE("a metric of several figures, without libtorch, counts in runs as well
         Approx(records[5]["four_states/total/run"].get<double>()).epsilon(1e-9));
 }
 
-TEST_CASE("metrics that do not fit are found before the run, and leave no folder", "[recipes]") {
+TEST_CASE("metrics that do not fit are found before the run, and leave no folder",
+          "[recipes][.release]") {
   const std::pair<const char*, const char*> cases[] = {
       {R"([{"type": "accuracy", "inputs": {"labels": "clicked"}}])", "[metric.unknown_input]"},
       {R"([{"type": "accuracy", "inputs": {"label": "y"}}])", "[metric.unknown_input]"},

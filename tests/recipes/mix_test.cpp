@@ -73,7 +73,7 @@ TEST_CASE("each source of a mix is read in its share, and the figures say so", "
 TEST_CASE(
     "a mix trains to the same bits for any microbatch, threads and read-ahead, and from "
     "the frozen recipe",
-    "[recipes]") {
+    "[recipes][.release]") {
   const auto losses = [](const std::string& more) {
     const HostRun run(mix_recipe(std::string(kThree) + "}", more));
     INFO(run.result().err);

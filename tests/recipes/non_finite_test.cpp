@@ -89,7 +89,7 @@ std::vector<std::string> events_of(const HostRun& run, uint64_t step) {
 }  // namespace
 
 TEST_CASE("`skip` leaves out the one update that is not finite, and says where it arose",
-          "[recipes]") {
+          "[recipes][.release]") {
   for (const Place& place : places()) {
     if (place.name == "parameter") {
       continue;  // stays, so that every step after it fails too
@@ -225,7 +225,8 @@ TEST_CASE("`stop` ends with 6 at the first, before the update, wherever it arose
   }
 }
 
-TEST_CASE("`ignore` makes the update, says so once, and counts what follows", "[recipes]") {
+TEST_CASE("`ignore` makes the update, says so once, and counts what follows",
+          "[recipes][.release]") {
   for (const Place& place : places()) {
     const HostRun run(recipe(place.patch, "ignore").dump());
     INFO(place.name << "\n" << run.result().out << run.result().err);

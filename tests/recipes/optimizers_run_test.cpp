@@ -63,7 +63,7 @@ class OptimizerRuns {
 }  // namespace
 
 TEST_CASE("a resumed run has the bits of a run that never stopped, with each optimizer",
-          "[optim]") {
+          "[optim][.release]") {
   const OptimizerRuns runs;
   for (const char* const optimizer :
        {kMuon,

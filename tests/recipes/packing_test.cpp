@@ -161,7 +161,8 @@ TEST_CASE("any number of ranks trains on the same rows", "[recipes][multi-rank]"
   }
 }
 
-TEST_CASE("a packed run that stops inside a group resumes to the bit", "[recipes][multi-rank]") {
+TEST_CASE("a packed run that stops inside a group resumes to the bit",
+          "[recipes][multi-rank][.release]") {
   const ScratchFolder folder;
   const std::string recipe = folder.write("recipe.json", stepwise_recipe()).string();
   const auto run = [&](const std::string& name, int num_ranks, const std::string& stop) {

@@ -82,7 +82,8 @@ TEST_CASE("an evaluation gives the same figures on any number of ranks", "[recip
   }
 }
 
-TEST_CASE("a step sees the same samples on any number of ranks", "[recipes][multi-rank]") {
+TEST_CASE("a step sees the same samples on any number of ranks",
+          "[recipes][multi-rank][.release]") {
   // 30 samples in steps of 12: the last step of an epoch has 6, and microbatches of one rank or
   // none.
   const std::string patch = R"({
@@ -386,7 +387,8 @@ TEST_CASE("the parts of a mix of streams are counted over all ranks", "[recipes]
   CHECK(run.summary()["metrics"]["data/v/samples"] == 15);
 }
 
-TEST_CASE("losses are divided as on one rank, however they count", "[recipes][multi-rank]") {
+TEST_CASE("losses are divided as on one rank, however they count",
+          "[recipes][multi-rank][.release]") {
   // 22 samples in steps of 12 and 10: microbatches of 2, of 1, and ranks without a sample.
   const auto recipe_with = [](const std::string& patch) {
     nlohmann::json recipe = nlohmann::json::parse(small_recipe(R"({

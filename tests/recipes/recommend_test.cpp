@@ -56,7 +56,7 @@ struct RecipeRun {
 
 }  // namespace
 
-TEST_CASE("the movielens-deepfm recipe learns what users like", "[recipes]") {
+TEST_CASE("the movielens-deepfm recipe learns what users like", "[recipes][.release]") {
   const RecipeRun run("movielens-deepfm.json", {"train.epochs=2"});
   CHECK(run.metric("eval/auc") > 0.75);
   CHECK(run.metric("test/auc") > 0.75);
@@ -73,12 +73,12 @@ TEST_CASE("the movielens-stream recipe predicts each week before it learns from 
   CHECK(run.metric("next/auc") > 0.6);
 }
 
-TEST_CASE("the movielens-din recipe learns from what users liked before", "[recipes]") {
+TEST_CASE("the movielens-din recipe learns from what users liked before", "[recipes][.release]") {
   const RecipeRun run("movielens-din.json", {"train.epochs=2"});
   CHECK(run.metric("test/auc") > 0.74);
 }
 
-TEST_CASE("the criteo-like recipe learns a part of a truth that is known", "[recipes]") {
+TEST_CASE("the criteo-like recipe learns a part of a truth that is known", "[recipes][.release]") {
   const RecipeRun run("criteo-like.json", {"train.steps=30"});
   CHECK(run.metric("eval/truth") == Approx(0.886).margin(0.01));
   CHECK(run.metric("eval/auc") > 0.6);
@@ -146,7 +146,7 @@ TEST_CASE("two towers learn which films go with which users", "[recipes]") {
 }
 
 TEST_CASE("a loss within a batch is summed over microbatches only where the recipe says so",
-          "[recipes]") {
+          "[recipes][.release]") {
   const auto run_with = [](const std::string& train, const std::vector<std::string>& arguments) {
     nlohmann::json recipe = towers();
     recipe["train"].merge_patch(nlohmann::json::parse(train));

@@ -80,11 +80,11 @@ TEST_CASE("the same recipe gives the same bits, run after run", "[recipes]") {
   CHECK(first != train(R"({"seed": 2})"));
 }
 
-TEST_CASE("recompute changes no bit, with dropout too", "[recipes]") {
+TEST_CASE("recompute changes no bit, with dropout too", "[recipes][.release]") {
   CHECK(train("{}") == train(R"({"train": {"recompute": "blocks"}})"));
 }
 
-TEST_CASE("the number of loader threads changes no bit", "[recipes]") {
+TEST_CASE("the number of loader threads changes no bit", "[recipes][.release]") {
   CHECK(train("{}") == train(R"({"data": {"loader_threads": 3, "prefetch": 1}})"));
 }
 
@@ -100,7 +100,7 @@ TEST_CASE("the frozen recipe of a run gives the same run", "[recipes]") {
 
 // Deterministic mode, as it is promised: the same bits whatever else the machine does, and however
 // the loader's threads come to run.
-TEST_CASE("two runs beside other load end with the same bits", "[recipes]") {
+TEST_CASE("two runs beside other load end with the same bits", "[recipes][.release]") {
   const auto run_of = [](int loader_threads, bool is_loaded) {
     const ScratchFolder folder;
     std::string text;

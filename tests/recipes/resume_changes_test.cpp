@@ -79,7 +79,8 @@ TEST_CASE("a run goes on with what may change, and tells what makes it another o
   CHECK_THAT(first.file("recipe.json"), contains_text("\"steps\": 6"));
 }
 
-TEST_CASE("metrics and a best evaluation may come and go where a run goes on", "[recipes]") {
+TEST_CASE("metrics and a best evaluation may come and go where a run goes on",
+          "[recipes][.release]") {
   const std::string patch =
       R"({"train": {"steps": 4, "log_every": 4}, "checkpoint": {"every_steps": 2},
       "data": {"eval": {"type": "windows", "options": {"samples": 9}}}, "eval": {"every_steps": 1},

@@ -111,7 +111,7 @@ void check_equal(const Runs& runs, const std::string& name, const std::string& w
 
 }  // namespace
 
-TEST_CASE("a run that rolled back equals the run that never had the data", "[recipes]") {
+TEST_CASE("a run that rolled back equals the run that never had the data", "[recipes][.release]") {
   const std::vector<std::string> patches = {
       "{}",
       R"({"checkpoint": {"staging": "stream", "keep_last": 1}})",
@@ -190,7 +190,8 @@ TEST_CASE("an epoch that a run goes back in ends where it does, and the next one
   CHECK(summary["reason"] == "reached 2 epochs");
 }
 
-TEST_CASE("a run that has gone back is stopped and started again as any other", "[recipes]") {
+TEST_CASE("a run that has gone back is stopped and started again as any other",
+          "[recipes][.release]") {
   struct Case {
     const char* patch;
     std::vector<int> stops;

@@ -152,7 +152,8 @@ TEST_CASE("a run killed after its last save is resumed with a warning", "[recipe
   CHECK_THAT(resumed.err, contains_text("is from step 2, but the run trained on to step 5"));
 }
 
-TEST_CASE("an export never takes the weights that a run started from without a word", "[recipes]") {
+TEST_CASE("an export never takes the weights that a run started from without a word",
+          "[recipes][.release]") {
   const HostRun first(small_language_recipe());
   const auto file = first.folder() / "recipe.json";
   const auto weights = first.folder() / "weights";

@@ -198,7 +198,8 @@ TEST_CASE("a run goes on from its state in memory as if it had never stopped", "
   }
 }
 
-TEST_CASE("windows that are cut, and windows of evaluation, are gone on with", "[recipes]") {
+TEST_CASE("windows that are cut, and windows of evaluation, are gone on with",
+          "[recipes][.release]") {
   for (const char* const when : {"before", "after"}) {
     INFO(when);
     StateRuns(stateful_recipe(patched(kWindows,
@@ -211,7 +212,7 @@ TEST_CASE("windows that are cut, and windows of evaluation, are gone on with", "
   }
 }
 
-TEST_CASE("a language model goes on from its state", "[recipes]") {
+TEST_CASE("a language model goes on from its state", "[recipes][.release]") {
   for (const char* const precision : {"fp32", "fp64", "bf16_autocast", "bf16_params", "bf16"}) {
     INFO(precision);
     StateRuns(language_recipe(R"({"train": {"precision": ")" + std::string(precision) + "\"}}"),
@@ -220,7 +221,8 @@ TEST_CASE("a language model goes on from its state", "[recipes]") {
   }
 }
 
-TEST_CASE("state buffers, repeated batches and several optimizers are gone on with", "[recipes]") {
+TEST_CASE("state buffers, repeated batches and several optimizers are gone on with",
+          "[recipes][.release]") {
   StateRuns(stateful_recipe(R"({"model": {"type": "batch_norm_net", "options": null},
                             "loss": {"inputs": {"logits": "main.y"}},
                             "metrics": [{"type": "accuracy", "inputs": {"logits": "main.y"}}],
@@ -237,7 +239,8 @@ TEST_CASE("state buffers, repeated batches and several optimizers are gone on wi
   }
 }
 
-TEST_CASE("rows of tables are gone on with, evicted ones and best ones too", "[recipes]") {
+TEST_CASE("rows of tables are gone on with, evicted ones and best ones too",
+          "[recipes][.release]") {
   for (const char* const data : {kWindows, kStream}) {
     INFO(data);
     const std::string recipe = table_recipe(data);
@@ -250,7 +253,7 @@ TEST_CASE("rows of tables are gone on with, evicted ones and best ones too", "[r
       .check();
 }
 
-TEST_CASE("ranks go on from their states", "[recipes][multi-rank]") {
+TEST_CASE("ranks go on from their states", "[recipes][multi-rank][.release]") {
   for (const char* const parallel : {R"({"parallel": {"shard": 2}})",
                                      R"({"parallel": {"replicate": 2, "shard": 1}})",
                                      R"({"parallel": {"shard": 2, "stage": 1}})"}) {

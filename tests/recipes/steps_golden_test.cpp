@@ -70,7 +70,7 @@ TEST_CASE("100 steps with clipping are those of PyTorch, to 1e-10 in fp64", "[re
   }
 }
 
-TEST_CASE("100 steps with clipping are those of PyTorch, to 1e-6 in fp32", "[recipes]") {
+TEST_CASE("100 steps with clipping are those of PyTorch, to 1e-6 in fp32", "[recipes][.release]") {
   const json all = golden();
   REQUIRE(all["cases"].size() == 8);
   for (const json& entry : all["cases"]) {

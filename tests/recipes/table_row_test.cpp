@@ -88,7 +88,7 @@ TEST_CASE("a row is shown as a run left it and as the recipe has it start", "[re
 }
 
 TEST_CASE("an id without a row, an unknown table and an unknown folder are told apart",
-          "[recipes]") {
+          "[recipes][.release]") {
   const ScratchFolder scratch;
   const std::string rows = (scratch.path() / "rows").string();
   const HostRun run(table_recipe(), {"--export-tables", rows});

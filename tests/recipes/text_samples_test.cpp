@@ -165,7 +165,7 @@ TEST_CASE("sampled texts are those of --generate with the checkpoint of the step
              contains_text(R"(text at step 60: "the quick br" -> "own fox. the quick brown")"));
 }
 
-TEST_CASE("drawn texts, averages and adapters give what --generate gives", "[samples]") {
+TEST_CASE("drawn texts, averages and adapters give what --generate gives", "[samples][.release]") {
   const SampleRuns runs;
   SECTION("draws") {
     runs.run("run", runs.sampled(R"({"temperature": 0.7, "top_k": 9, "top_p": 0.9, "seed": 5})"));
@@ -220,7 +220,7 @@ TEST_CASE("training does not change by a bit", "[samples]") {
   CHECK(runs.lines("with").size() == 40);
 }
 
-TEST_CASE("calls of the hook and of the model pass the checking mode", "[samples]") {
+TEST_CASE("calls of the hook and of the model pass the checking mode", "[samples][.release]") {
   const SampleRuns runs;
   const std::string options = R"({"every_steps": 1, "max_tokens": 3})";
   nlohmann::json recipe = runs.sampled(options, R"({"train": {"steps": 2}})");
@@ -228,7 +228,8 @@ TEST_CASE("calls of the hook and of the model pass the checking mode", "[samples
   CHECK(runs.lines("checked").size() == 4);
 }
 
-TEST_CASE("several ranks write the texts once, also with sharded parameters", "[samples]") {
+TEST_CASE("several ranks write the texts once, also with sharded parameters",
+          "[samples][.release]") {
   const SampleRuns runs;
   const std::string parallel =
       GENERATE(R"({"parallel": {"replicate": 2, "shard": 1}})",
@@ -244,7 +245,7 @@ TEST_CASE("several ranks write the texts once, also with sharded parameters", "[
   runs.check_generated("with", 4);
 }
 
-TEST_CASE("a resumed run has the lines of a run that never stopped", "[samples]") {
+TEST_CASE("a resumed run has the lines of a run that never stopped", "[samples][.release]") {
   const SampleRuns runs;
   nlohmann::json recipe = runs.sampled(R"({"every_steps": 6})", R"({
       "train": {"steps": 40}, "checkpoint": {"every_steps": 20},

@@ -147,7 +147,7 @@ TEST_CASE("progressive validation of streams reads each window twice", "[recipes
   CHECK(run.summary()["samples"] == 3 * 14);
 }
 
-TEST_CASE("a window of evaluation goes along with each window of training", "[recipes]") {
+TEST_CASE("a window of evaluation goes along with each window of training", "[recipes][.release]") {
   for (const std::string when : {"before", "after"}) {
     INFO(when);
     const std::string recipe =

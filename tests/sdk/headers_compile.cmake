@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# cmake -D COMPILER=gcc|clang -D INCLUDE=folder -D WHAT=abi,cpp|torch [-D TORCH=root] -P headers_compile.cmake
+# cmake -D COMPILER=gcc|clang -D INCLUDE=folder -D WHAT=abi,cpp|torch [-D TORCH=root] [-D STANDARDS=list]
+#       -P headers_compile.cmake
 #
 # Compiles headers one by one, warnings as errors, and lists all that fail:
-#   abi    tenon/*.h and tenon/draft/*.h as C11, C17, C++17 and C++20
+#   abi    tenon/*.h and tenon/draft/*.h as C11, C17, C++17 and C++20, or in STANDARDS: c11,c++17
 #   cpp    tenon/cpp/*.hpp as C++17 (host and plugins compile them as C++20)
 #   torch  tenon/torch/*.hpp, tenon/torch_stable/*.hpp and tenon/decoder/decoder.hpp, which includes all
 #          of its folder, as C++17, against libtorch's headers
@@ -40,10 +41,14 @@ function(check_header header standard)
   set(count ${count} PARENT_SCOPE)
 endfunction()
 
+if(NOT STANDARDS)
+  set(STANDARDS c11,c17,c++17,c++20)
+endif()
+string(REPLACE "," ";" STANDARDS "${STANDARDS}")
 if(WHAT MATCHES "abi")
   file(GLOB headers RELATIVE ${INCLUDE} ${INCLUDE}/tenon/*.h ${INCLUDE}/tenon/draft/*.h)
   foreach(header IN LISTS headers)
-    foreach(standard c11 c17 c++17 c++20)
+    foreach(standard IN LISTS STANDARDS)
       check_header(${header} ${standard})
     endforeach()
   endforeach()

@@ -8,4 +8,4 @@
 #   TENON_POWER_SEED     which of them
 set -euo pipefail
 export TENON_POWER_STATES=${TENON_POWER_STATES:-all}
-"${TENON_BUILD_DIR:?is set by ./dev soak}/tests/power_loss_test" -d yes
+"${TENON_BUILD_DIR:?is set by ./dev soak}/tests/power_loss_test" "[faults]" -d yes

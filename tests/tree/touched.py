@@ -93,8 +93,9 @@ class Map:
         return steps
 
 
-def tests_of(build):
-    """By name: what its command runs, relative to the build folder, and its cost in seconds."""
+def tests_of(build, release):
+    """By name: what its command runs, relative to the build folder, and its cost in seconds. Tests with the label
+    release are left out unless `release` is true."""
     listed = subprocess.run(["ctest", "--test-dir", str(build), "--show-only=json-v1"], capture_output=True, text=True, check=True)
     costs = {}
     data = build / "Testing/Temporary/CTestCostData.txt"
@@ -104,6 +105,9 @@ def tests_of(build):
             costs[fields[0]] = float(fields[2])
     tests = {}
     for test in json.loads(listed.stdout)["tests"]:
+        labels = [p["value"] for p in test["properties"] if p["name"] == "LABELS"]
+        if not release and labels and "release" in labels[0]:
+            continue
         words = re.findall(r"/[^\s'\"]+", " ".join(test.get("command", [])))
         inside = [os.path.relpath(w, build) for w in words if w.startswith(str(build) + "/")]
         tests[test["name"]] = ([w for w in inside if (build / w).is_file() or w in ("plugins",)], costs.get(test["name"], 5.0))
@@ -128,7 +132,7 @@ def main():
     parser.add_argument("--tests")
     parser.add_argument("files", nargs="*")
     arguments = parser.parse_args()
-    tests = tests_of(arguments.build)
+    tests = tests_of(arguments.build, release=arguments.tests is not None)
     if arguments.tests is not None:
         chosen = {n for n in tests if re.search(arguments.tests, n)}
         targets = {w for n in chosen for w in tests[n][0]}

@@ -22,6 +22,7 @@
 #include "tests/faults/zoo/zoo_run.hpp"
 #include "tests/recipes/host_run.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/members.hpp"
 #include "tests/support/paths.hpp"
 #include "tests/support/scratch_folder.hpp"
 #include "tests/support/subprocess.hpp"
@@ -118,7 +119,9 @@ bool contains(const nlohmann::json& text, const std::string& part) {
   return text.get<std::string>().find(part) != std::string::npos;
 }
 
-void check_findings(const std::vector<BadPlugin>& plugins) {
+// Takes members (tests/support/members.hpp): two of each table in `./dev test`.
+void check_findings(const std::vector<BadPlugin>& table) {
+  const std::vector<BadPlugin> plugins = members_of(table, 2);
   const std::vector<CheckRun> runs = check_all(plugins);
   for (std::size_t i = 0; i < plugins.size(); ++i) {
     const BadPlugin& plugin = plugins[i];
@@ -259,7 +262,7 @@ BadPlugin with_broken_rule(const std::string& kind, const std::string& rule) {
 
 }  // namespace
 
-TEST_CASE("the checker reads what is wrong with the file of a plugin", "[check]") {
+TEST_CASE("the checker reads what is wrong with the file of a plugin", "[check][members]") {
   const std::string other = "static.compatible";
   std::vector<BadPlugin> plugins = {
       in_zoo("no_manifest", {"static.manifest", "static.one_export"}, "zoo_visitors"),
@@ -289,7 +292,7 @@ TEST_CASE("the checker reads what is wrong with the file of a plugin", "[check]"
   check_findings(plugins);
 }
 
-TEST_CASE("the checker survives plugins that do not load", "[check]") {
+TEST_CASE("the checker survives plugins that do not load", "[check][members]") {
   check_findings({
       in_zoo("throws_in_static", {"load.loads"}, "SIGABRT"),
       in_zoo("throws_in_entry", {"load.loads"}),
@@ -322,7 +325,7 @@ TEST_CASE("the checker survives plugins that do not load", "[check]") {
   });
 }
 
-TEST_CASE("the checker finds what a plugin changes when it is loaded", "[check]") {
+TEST_CASE("the checker finds what a plugin changes when it is loaded", "[check][members]") {
   const std::string check = "load.keeps_process";
   check_findings({
       in_faults("rounds_to_zero", {check}, "the rounding mode"),
@@ -335,7 +338,8 @@ TEST_CASE("the checker finds what a plugin changes when it is loaded", "[check]"
   });
 }
 
-TEST_CASE("the checker finds plugins that do not load together, or do not end", "[check]") {
+TEST_CASE("the checker finds plugins that do not load together, or do not end",
+          "[check][members]") {
   BadPlugin conflict = in_zoo("conflicts_a", {"load.keeps_process", "load.beside_others"});
   conflict.only = "load";
   conflict.beside = {"zoo/conflicts_b.so"};
@@ -347,7 +351,7 @@ TEST_CASE("the checker finds plugins that do not load together, or do not end", 
   check_findings({conflict, crash, hang});
 }
 
-TEST_CASE("the checker finds instances that mishandle a failing service", "[check]") {
+TEST_CASE("the checker finds instances that mishandle a failing service", "[check][members]") {
   const std::string check = "lifecycle.failing_services";
   std::vector<BadPlugin> plugins = {in_zoo("ignores_failure", {check}, "succeeds after full"),
                                     in_zoo("leaks_on_failure", {check}, "leaves 1 tensor handles")};
@@ -357,7 +361,7 @@ TEST_CASE("the checker finds instances that mishandle a failing service", "[chec
   check_findings(plugins);
 }
 
-TEST_CASE("the checker finds broken rules of handles and of thread roles", "[check]") {
+TEST_CASE("the checker finds broken rules of handles and of thread roles", "[check][members]") {
   const std::string handles = "calls.handles";
   const std::string roles = "calls.roles";
   check_findings({
@@ -378,7 +382,7 @@ TEST_CASE("the checker finds broken rules of handles and of thread roles", "[che
   });
 }
 
-TEST_CASE("the checker finds components that cannot be created or described", "[check]") {
+TEST_CASE("the checker finds components that cannot be created or described", "[check][members]") {
   const std::string check = "options.defaults";
   check_findings({
       with_fault("loss", "ports_of_no_size", check, "struct_size 0"),
@@ -402,7 +406,7 @@ TEST_CASE("the checker finds components that cannot be created or described", "[
   });
 }
 
-TEST_CASE("the checker finds wrong results of losses", "[check]") {
+TEST_CASE("the checker finds wrong results of losses", "[check][members]") {
   const std::string results = "loss.results";
   const std::string gradients = "loss.gradients";
   BadPlugin untrained = in_faults("misbehaves", {gradients}, "no gradient");
@@ -432,7 +436,7 @@ TEST_CASE("the checker finds wrong results of losses", "[check]") {
   });
 }
 
-TEST_CASE("the checker finds wrong results of other components", "[check]") {
+TEST_CASE("the checker finds wrong results of other components", "[check][members]") {
   const std::string reads = "dataset.reads";
   check_findings({
       with_fault("optimizer", "write_nan", "optimizer.update", "non-finite"),
@@ -461,7 +465,7 @@ TEST_CASE("the checker finds wrong results of other components", "[check]") {
   });
 }
 
-TEST_CASE("the checker finds what shows only when a recipe trains", "[check]") {
+TEST_CASE("the checker finds what shows only when a recipe trains", "[check][members]") {
   const std::string check = "recipe.trains";
   std::vector<BadPlugin> plugins;
   for (const std::string fault : {"value_of_no_size",
@@ -502,7 +506,7 @@ TEST_CASE("the checker finds what shows only when a recipe trains", "[check]") {
   check_findings(plugins);
 }
 
-TEST_CASE("the checker finds each broken rule and blames no other", "[check]") {
+TEST_CASE("the checker finds each broken rule and blames no other", "[check][members]") {
   const std::map<std::string, std::vector<std::string>> rules = {
       {"model",
        {"graph",
@@ -536,7 +540,7 @@ TEST_CASE("the checker finds each broken rule and blames no other", "[check]") {
   check_findings(plugins);
 }
 
-TEST_CASE("the checker finds faults of kinds that only a run uses", "[check]") {
+TEST_CASE("the checker finds faults of kinds that only a run uses", "[check][members]") {
   const std::string trains = "recipe.trains";
   BadPlugin hung = with_fault("hook", "never_return", trains, "has not returned for 2.0 s");
   hung.recipe = patched(hung.recipe, R"({"plugins": {"timeout_seconds": 2}})");
@@ -561,7 +565,8 @@ TEST_CASE("the checker finds faults of kinds that only a run uses", "[check]") {
 }
 
 // The last of this file: it looks at the rows of all the others.
-TEST_CASE("the page of the zoo has each member, with the checks that find it", "[check]") {
+TEST_CASE("the page of the zoo has each member, with the checks that find it",
+          "[check][.release]") {
   std::set<std::string> known;
   for (const ZooMember& member : checked_members()) {
     known.insert(member.name);

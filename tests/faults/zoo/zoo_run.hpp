@@ -57,7 +57,8 @@ struct BadRun {
   std::function<void(const ZooResult&)> more = {};  // further checks
 };
 
-// Runs the rows on one rank and on two, two programs at a time, and checks each result.
+// Runs the rows on one rank and on two, two programs at a time, and checks each result. Of the rows
+// it takes members (tests/support/members.hpp): two of each table in `./dev test`.
 void check_zoo(const std::vector<BadRun>& rows);
 
 // ---- rows of the plugin `misbehaves` (misbehaves/misbehaves.h) ----

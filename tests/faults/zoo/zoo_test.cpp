@@ -43,57 +43,60 @@ TEST_CASE("the zoo has at least 80 bad plugins, each once", "[faults][zoo]") {
 }
 
 TEST_CASE("a plugin that fails while it is loaded ends the run that needs it",
-          "[faults][zoo][ranks]") {
+          "[faults][zoo][ranks][members]") {
   check_zoo(load_rows());
 }
 
 TEST_CASE("a plugin that changes the process while it is loaded is named, and the state restored",
-          "[faults][zoo][ranks]") {
+          "[faults][zoo][ranks][members]") {
   check_zoo(process_state_rows());
 }
 
 TEST_CASE("a component that cannot be created or described ends the run before its first step",
-          "[faults][zoo][ranks]") {
+          "[faults][zoo][ranks][members]") {
   check_zoo(start_rows());
 }
 
 TEST_CASE("a model that describes an impossible graph ends the run before its first step",
-          "[faults][zoo][ranks]") {
+          "[faults][zoo][ranks][members]") {
   check_zoo(graph_rows());
 }
 
 TEST_CASE("a component that returns a wrong result is named with the function and the step",
-          "[faults][zoo][ranks]") {
+          "[faults][zoo][ranks][members]") {
   check_zoo(result_rows());
 }
 
-TEST_CASE("a component that misuses a handle or a status is named", "[faults][zoo][ranks]") {
+TEST_CASE("a component that misuses a handle or a status is named",
+          "[faults][zoo][ranks][members]") {
   check_zoo(handle_rows());
 }
 
-TEST_CASE("a dataset whose batch breaks the contract is named", "[faults][zoo][ranks]") {
+TEST_CASE("a dataset whose batch breaks the contract is named", "[faults][zoo][ranks][members]") {
   check_zoo(data_rows());
 }
 
-TEST_CASE("a hook that misuses the services of the run is named", "[faults][zoo][ranks]") {
+TEST_CASE("a hook that misuses the services of the run is named", "[faults][zoo][ranks][members]") {
   check_zoo(hook_rows());
 }
 
 TEST_CASE("a hook that writes what it does not declare is named with the object",
-          "[faults][zoo][ranks]") {
+          "[faults][zoo][ranks][members]") {
   check_zoo(undeclared_rows());
 }
 
 TEST_CASE("a plugin that ends the process is named with the function, the rank and the step",
-          "[faults][zoo][ranks]") {
+          "[faults][zoo][ranks][members]") {
   check_zoo(crash_rows());
 }
 
-TEST_CASE("a plugin that does not return is named after its limit", "[faults][zoo][ranks]") {
+TEST_CASE("a plugin that does not return is named after its limit",
+          "[faults][zoo][ranks][members]") {
   check_zoo(hang_rows());
 }
 
-TEST_CASE("exceptions, shutdowns, threads and shared symbols of plugins", "[faults][zoo][ranks]") {
+TEST_CASE("exceptions, shutdowns, threads and shared symbols of plugins",
+          "[faults][zoo][ranks][members]") {
   check_zoo(end_rows());
 }
 

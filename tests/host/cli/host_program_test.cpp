@@ -432,7 +432,7 @@ TEST_CASE("a cached crash says so, and --no-vet-cache replaces it", "[cli]") {
   CHECK(desk.host(command).exit_code == 0);
 }
 
-TEST_CASE("a result that cannot be printed is an error with status 5", "[cli]") {
+TEST_CASE("a result that cannot be printed is an error with status 5", "[cli][.release]") {
   Desk desk;
   desk.write("r.json", small_recipe());
   desk.write("a", "{\"event\":\"start\",\"step\":0}\n");
