@@ -12,13 +12,13 @@
 
 namespace tenon {
 
-class RunWitness;
+class Process;
 
 // The process that runs an action.
 struct Invocation {
   std::vector<std::string> words;  // the command line, program name first
+  Process& process;                // borrowed
   RankEnvironment ranks = {};
-  RunWitness* witness = nullptr;  // of a run of one process; borrowed
 };
 
 // All actions, in the order of the help.

@@ -7,7 +7,7 @@
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 
-#include "host/plugin/crash_report.hpp"
+#include "host/process/crash_report.hpp"
 
 #include <dlfcn.h>
 

@@ -10,7 +10,7 @@
 #include "host/error/error.hpp"
 #include "host/error/plugin_text.hpp"
 #include "host/log/log.hpp"
-#include "host/plugin/crash_report.hpp"
+#include "host/process/process.hpp"
 #include "host/text/formatted.hpp"
 #include "host/text/joined.hpp"
 #include "host/train/components/run_failure.hpp"
@@ -20,7 +20,6 @@
 
 #include <cerrno>  // program_invocation_name
 #include <chrono>
-#include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <optional>
@@ -114,14 +113,6 @@ FailedStart failed_start(LaunchReport& report,
   return start;
 }
 
-// The first process of a container is not ended by a signal without a handler.
-[[noreturn]] void end_by(int signal) {
-  std::signal(signal, SIG_DFL);
-  std::raise(signal);
-  constexpr int kBySignal = 128;  // as shells report it
-  end_process(kBySignal + signal);
-}
-
 // "slot 1 is excluded: its rank failed, ... continuing with slots 0 and 2".
 std::string excluded_text(const RestartPlan& plan) {
   std::string text = formatted(
@@ -139,9 +130,8 @@ std::string excluded_text(const RestartPlan& plan) {
 }  // namespace
 
 // Each start uses a separate part of the store.
-ExitCode run_launched(const CommandLine& line,
-                      const Recipe& recipe,
-                      const std::vector<std::string>& words) {
+ExitCode run_launched(const CommandLine& line, const Recipe& recipe, const Invocation& invocation) {
+  const std::vector<std::string>& words = invocation.words;
   if (line.min_ranks > 0) {
     check_min_ranks(line, recipe);
   }
@@ -179,7 +169,7 @@ ExitCode run_launched(const CommandLine& line,
       tell(*failed);
     }
     if (outcome.signal != 0) {
-      end_by(outcome.signal);
+      invocation.process.end_by_signal(outcome.signal);
     }
     const auto code =
         static_cast<ExitCode>(failed.has_value() ? failed->first.exit_code : outcome.code);

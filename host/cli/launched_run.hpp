@@ -6,21 +6,17 @@
 // Threads: [main].
 #pragma once
 
+#include "host/cli/all_actions.hpp"
 #include "host/cli/command_line.hpp"
 #include "host/error/exit_code.hpp"
 #include "host/recipe/recipe.hpp"
 
-#include <string>
-#include <vector>
-
 namespace tenon {
 
-// Runs the ranks and returns the exit status of the run. `words` is the command line, program name
-// first. Does not return if a second signal ends the launcher.
+// Runs the ranks and returns the exit status of the run. Does not return if a second signal ends
+// the launcher.
 // Errors  usage.bad_option if --min-ranks is given and the recipe cannot be trained on fewer ranks;
 //         distributed.launch_failed
-ExitCode run_launched(const CommandLine& line,
-                      const Recipe& recipe,
-                      const std::vector<std::string>& words);
+ExitCode run_launched(const CommandLine& line, const Recipe& recipe, const Invocation& invocation);
 
 }  // namespace tenon

@@ -19,22 +19,17 @@
 #include "host/error/error.hpp"
 #include "host/error/plugin_text.hpp"
 #include "host/log/log.hpp"
-#include "host/plugin/crash_report.hpp"
 #include "host/plugin/plugin_loader.hpp"
+#include "host/process/process.hpp"
 #include "host/text/formatted.hpp"
 #include "host/train/components/run_failure.hpp"
-#include "host/train/run/run_witness.hpp"
 #include "host/trust/secrets/run_secret.hpp"
 
 #include <cerrno>  // program_invocation_name
-#include <csignal>
 #include <cstdio>
 #include <exception>
-#include <fcntl.h>
 #include <filesystem>
-#include <optional>
 #include <string>
-#include <unistd.h>
 #include <vector>
 
 namespace tenon {
@@ -87,22 +82,21 @@ void note_rank(const RankEnvironment& ranks) {
   }
 }
 
-ExitCode act(const CommandLine& line, const std::vector<std::string>& words) {
-  Invocation invocation{.words = words, .ranks = ranks_for(line)};
+ExitCode act(const CommandLine& line, const std::vector<std::string>& words, Process& process) {
+  const Invocation invocation{.words = words, .process = process, .ranks = ranks_for(line)};
   die_with_agent(invocation.ranks);
   show_rank(words.front(), invocation.ranks);
-  std::optional<RunWitness> witness;
   if (line.action == &kTrainAction && line.num_ranks == 0 && invocation.ranks.launcher.empty()) {
-    invocation.witness = &witness.emplace();
+    process.start_witness();
   }
   set_up_log_for(line, invocation.ranks);
   note_rank(invocation.ranks);
   return line.action->run(line, invocation);
 }
 
-ExitCode run_program(const std::vector<std::string>& words) noexcept {
+ExitCode run_program(const std::vector<std::string>& words, Process& process) noexcept {
   try {
-    return act(parse_command_line({words.begin() + 1, words.end()}), words);
+    return act(parse_command_line({words.begin() + 1, words.end()}), words, process);
   } catch (const SharedFailure& error) {
     flush_log();
     if (error.is_printed_here()) {
@@ -128,23 +122,13 @@ ExitCode run_program(const std::vector<std::string>& words) noexcept {
   }
 }
 
-// Opens standard streams that are closed, so that no file of the program gets their descriptor and
-// with it all that is printed. Reading or printing still fails.
-void keep_standard_streams() {
-  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
-    if (::fcntl(stream, F_GETFD) < 0 && errno == EBADF) {
-      (void)!::open("/dev/null", stream == STDIN_FILENO ? O_WRONLY : O_RDONLY);
-    }
-  }
-}
-
 // On another thread.
-void end_stuck_shutdown(const StuckCall& call) {
+[[noreturn]] void end_stuck_shutdown(const StuckCall& call, Process& process) {
   const Error error("plugin.stuck",
                     call.describe() + "; a call cannot be cancelled, so the process ends here");
   log_error(error.what());
   flush_log();
-  end_process(static_cast<int>(ExitCode::kFailed));
+  process.end(static_cast<int>(ExitCode::kFailed));
 }
 
 }  // namespace
@@ -152,14 +136,7 @@ void end_stuck_shutdown(const StuckCall& call) {
 
 int main(int argc, char** argv) {
   tenon::end_start_failures();
-  tenon::keep_standard_streams();
-  // Makes a failed write return an error with its reason: neither a file size limit nor a closed
-  // terminal ends a run.
-  std::signal(SIGXFSZ, SIG_IGN);
-  std::signal(SIGPIPE, SIG_IGN);
-  // SIGUSR1 requests a checkpoint. Before a run handles the signal, SIGUSR1 must not end this
-  // process or a rank that it starts.
-  std::signal(SIGUSR1, SIG_IGN);
+  tenon::Process process;
   std::vector<std::string> words(argv, argv + argc);
   if (words.empty()) {
     words.emplace_back("host");
@@ -170,13 +147,16 @@ int main(int argc, char** argv) {
     program_invocation_name = program.data();
   }
   words.front() = std::filesystem::path(program).filename().string();
-  tenon::report_crashes();
-  tenon::ExitCode code = tenon::run_program(words);
+  tenon::ExitCode code = tenon::run_program(words, process);
+  process.end_witness();
   // Plugins are shut down here, because destructors of their libraries would run in an undefined
-  // order; end_process() runs none.
-  if (!tenon::shutdown_plugins(tenon::end_stuck_shutdown)) {
+  // order; Process::end() runs none.
+  const auto end_stuck = [&process](const tenon::StuckCall& call) {
+    tenon::end_stuck_shutdown(call, process);
+  };
+  if (!tenon::shutdown_plugins(end_stuck)) {
     code = tenon::ExitCode::kFailed;
   }
   tenon::flush_log();
-  tenon::end_process(static_cast<int>(code));
+  process.end(static_cast<int>(code));
 }

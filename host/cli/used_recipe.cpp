@@ -133,7 +133,7 @@ ExitCode run_recipe(const CommandLine& line, const Invocation& invocation) {
   const RankEnvironment& ranks = invocation.ranks;
   if (line.num_ranks > 0) {
     check_number_of_ranks(used.recipe, line.num_ranks);
-    return run_launched(line, used.recipe, invocation.words);
+    return run_launched(line, used.recipe, invocation);
   }
   const auto style =
       line.is_quiet || ranks.rank > 0 ? Progress::Style::kQuiet : Progress::Style::kAuto;
@@ -149,9 +149,8 @@ ExitCode run_recipe(const CommandLine& line, const Invocation& invocation) {
                            .gpu = gpu_places_of(own_program()),
                            .tables = line.tables,
                            .ranks = ranks,
-                           .weights = line.weights_import,
-                           .witness = invocation.witness};
-  return run_training(used.recipe, *used.plugins, request).code;
+                           .weights = line.weights_import};
+  return run_training(used.recipe, *used.plugins, invocation.process, request).code;
 }
 
 }  // namespace tenon

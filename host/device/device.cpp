@@ -80,11 +80,24 @@ int num_compute_threads() noexcept {
 
 void set_deterministic(Deterministic deterministic) {
   const bool on = deterministic == Deterministic::kYes;
+  set_deterministic_flags({.algorithms = on, .mkldnn = on, .fills_memory = !on, .cudnn = on});
+}
+
+DeterministicFlags deterministic_flags() {
+  const at::Context& context = at::globalContext();
+  return {.algorithms = context.deterministicAlgorithms(),
+          .warns_only = context.deterministicAlgorithmsWarnOnly(),
+          .mkldnn = context.deterministicMkldnn(),
+          .fills_memory = context.deterministicFillUninitializedMemory(),
+          .cudnn = context.deterministicCuDNN()};
+}
+
+void set_deterministic_flags(const DeterministicFlags& flags) {
   at::Context& context = at::globalContext();
-  context.setDeterministicAlgorithms(on, /*warn_only=*/false);
-  context.setDeterministicMkldnn(on);
-  context.setDeterministicFillUninitializedMemory(!on);
-  context.setDeterministicCuDNN(on);
+  context.setDeterministicAlgorithms(flags.algorithms, flags.warns_only);
+  context.setDeterministicMkldnn(flags.mkldnn);
+  context.setDeterministicFillUninitializedMemory(flags.fills_memory);
+  context.setDeterministicCuDNN(flags.cudnn);
 }
 
 void choose_reproducible_math() {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Compute settings of the process, made once at its start: the number of threads, and settings for
-// reproducible runs. libtorch and its libraries keep them per process; nothing else in the host
-// changes them. compute_device.hpp selects the device.
+// Compute settings of the process: the number of threads, and settings for reproducible runs.
+// libtorch and its libraries keep them per process. A run changes them through its process
+// (host/process/compute_settings.hpp). compute_device.hpp selects the device.
 
 #pragma once
 
@@ -27,6 +27,18 @@ int num_compute_threads() noexcept;
 // Threads  [main], before the first operator
 enum class Deterministic { kNo, kYes };
 void set_deterministic(Deterministic deterministic);
+
+// The flags of libtorch that set_deterministic() changes.
+struct DeterministicFlags {
+  bool algorithms = false;
+  bool warns_only = false;  // instead of rejecting operators
+  bool mkldnn = false;
+  bool fills_memory = true;  // with NaN
+  bool cudnn = false;
+};
+DeterministicFlags deterministic_flags();
+// Threads  [main], while no operator runs
+void set_deterministic_flags(const DeterministicFlags& flags);
 
 // Selects MKL's reproducible code path: the same bits in each run on the same kind of machine, for
 // any alignment of arguments. Sets the environment variable MKL_CBWR, unless it is already set. MKL

@@ -14,6 +14,7 @@
 #include <mutex>
 #include <shared_mutex>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace tenon {
@@ -217,10 +218,10 @@ void restore_kernel_answers(const KernelAnswers& answers) {
   s.answers.insert(answers.begin(), answers.end());
 }
 
-void set_kernel_answer_keeper(KeepKernelAnswer keeper) {
+KeepKernelAnswer set_kernel_answer_keeper(KeepKernelAnswer keeper) {
   State& s = state();
   const std::lock_guard slow(s.slow);
-  s.keeper = std::move(keeper);
+  return std::exchange(s.keeper, std::move(keeper));
 }
 
 }  // namespace tenon

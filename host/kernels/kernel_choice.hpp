@@ -69,7 +69,9 @@ void restore_kernel_answers(const KernelAnswers& answers);
 // return another answer to use instead, for example one that another process kept first.
 using KeepKernelAnswer = std::function<std::string(const std::string& question,
                                                    const std::function<std::string()>& measure)>;
+// Sets the function; null keeps nothing. Returns the one from before.
+//
 // Threads  [main], while no operator runs
-void set_kernel_answer_keeper(KeepKernelAnswer keeper);
+KeepKernelAnswer set_kernel_answer_keeper(KeepKernelAnswer keeper);
 
 }  // namespace tenon

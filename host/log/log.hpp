@@ -6,8 +6,8 @@
 // logged before the file is attached are replayed into it, so that log.txt covers the whole run.
 // Threads: any.
 //
-// The log is the only process-wide state of the host, because errors must be logged from anywhere,
-// including threads of plugins.
+// There is one log per process, because errors must be logged from anywhere, including threads of
+// plugins.
 
 #pragma once
 

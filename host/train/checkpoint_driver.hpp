@@ -11,6 +11,7 @@
 #include "host/distributed/collectives/rank_groups.hpp"
 #include "host/metrics/metric_book.hpp"
 #include "host/metrics/progress.hpp"
+#include "host/process/signal_watch.hpp"
 #include "host/train/evaluation_values.hpp"
 #include "host/train/evaluator.hpp"
 #include "host/train/loop_events.hpp"
@@ -18,7 +19,6 @@
 #include "host/train/resume/checkpointing.hpp"
 #include "host/train/run_state/outcome.hpp"
 #include "host/train/run_state/run_boundary.hpp"
-#include "host/train/signal_watch.hpp"
 #include "host/train/stop_conditions.hpp"
 #include "host/train/whole_state.hpp"
 

@@ -32,7 +32,7 @@
 #include "host/train/resume/resume_candidates.hpp"
 #include "host/train/run_owner.hpp"
 #include "host/train/run_plan/run_plan.hpp"
-#include "host/train/signal_watch.hpp"
+#include "host/process/signal_watch.hpp"
 #include "host/train/step_profile.hpp"
 #include "host/train/table_rows.hpp"
 #include "host/train/text_source.hpp"

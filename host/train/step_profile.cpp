@@ -7,7 +7,6 @@
 
 #include <torch/csrc/autograd/profiler_kineto.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <memory>
 #include <set>
@@ -29,11 +28,7 @@ std::string steps_text(const StepRange& steps) {
 }  // namespace
 
 StepProfile::StepProfile(StepRange steps, std::string file, Devices devices)
-    : steps_(steps), file_(std::move(file)), devices_(devices) {
-  // Otherwise the tracer prints an error on stderr if the machine has no GPU. No other code runs
-  // yet that could read the environment.
-  setenv("KINETO_LOG_LEVEL", "99", /*overwrite=*/0);
-}
+    : steps_(steps), file_(std::move(file)), devices_(devices) {}
 
 void StepProfile::start() {
   torch::profiler::impl::ProfilerConfig config(torch::profiler::impl::ProfilerState::KINETO,

@@ -10,8 +10,8 @@
 #include "host/distributed/collectives/group.hpp"
 #include "host/error/exit_code.hpp"
 #include "host/journal/run_state.hpp"
+#include "host/process/signal_watch.hpp"
 #include "host/recipe/recipe.hpp"
-#include "host/train/signal_watch.hpp"
 #include "host/train/state_fields.hpp"
 
 #include <chrono>

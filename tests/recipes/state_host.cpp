@@ -158,7 +158,7 @@ json metrics_of(const Outcome& outcome) {
   return metrics;
 }
 
-int run(const std::vector<std::string>& words) {
+int run(const std::vector<std::string>& words, Process& process) {
   RankEnvironment ranks = read_rank_environment(environment_variables());
   find_secret(ranks, environment_variables());
   set_up_log({});
@@ -183,7 +183,7 @@ int run(const std::vector<std::string>& words) {
       trainer.snapshot(rest.tree);
       rests.push_back(std::move(rest));
     };
-    return run_training(recipe, registry, request);
+    return run_training(recipe, registry, process, request);
   };
   std::vector<Rest> all;
   const Outcome whole = run_from(nullptr, all);
@@ -252,7 +252,8 @@ int run(const std::vector<std::string>& words) {
 
 int main(int argc, char** argv) {
   try {
-    return tenon::run({argv, argv + argc});
+    tenon::Process process;
+    return tenon::run({argv, argv + argc}, process);
   } catch (const std::exception& error) {
     std::cerr << error.what() << "\n";
     return 1;

@@ -83,13 +83,14 @@ void read_export(const GivenOptions& given, CommandLine& line) {
 }
 
 // Loads the plugins that the checkpoint's recipe names, and exports the parameters.
-ExitCode run_export(const CommandLine& line, const Invocation& /*invocation*/) {
+ExitCode run_export(const CommandLine& line, const Invocation& invocation) {
   PluginRegistry registry(plugin_setup(line, Vetting::kEarly));
   const auto checked = [&registry](const std::string& file) {
     RecipeDraft draft = read_recipe({.path = file, .takes_old_names = true});
     return warning_of_refused(registry, [&] { return check_recipe(std::move(draft), registry); });
   };
-  print_output(export_weights(checked, registry, line.weights_export, line.which));
+  print_output(
+      export_weights(checked, registry, invocation.process, line.weights_export, line.which));
   return ExitCode::kDone;
 }
 

@@ -299,19 +299,19 @@ void continue_from_checkpoint(const CommandLine& line, const Invocation& invocat
     RecipeDraft draft = read_recipe({.path = file, .takes_old_names = true});
     return warning_of_refused(registry, [&] { return check_recipe(std::move(draft), registry); });
   };
-  with_newest_checkpoint(request.from.empty() ? request.run_dir : request.from,
-                         read_frozen,
-                         registry,
-                         [&](const CheckpointReader& reader, const Recipe& recipe) {
-                           TextModel model(recipe, registry, gpu, TextModel::Weights::kOfRun);
-                           const SavedModel saved =
-                               from_checkpoint([&] { return model.load(reader, line.which); });
-                           if (saved.best.has_value() && !line.is_quiet) {
-                             log_info("the model is of " + saved.text);
-                           }
-                           continue_text(model, line);
-                           return std::string();
-                         });
+  with_newest_checkpoint(
+      request.from.empty() ? request.run_dir : request.from,
+      read_frozen,
+      registry,
+      [&](const CheckpointReader& reader, const Recipe& recipe) {
+        TextModel model(recipe, registry, invocation.process, gpu, TextModel::Weights::kOfRun);
+        const SavedModel saved = from_checkpoint([&] { return model.load(reader, line.which); });
+        if (saved.best.has_value() && !line.is_quiet) {
+          log_info("the model is of " + saved.text);
+        }
+        continue_text(model, line);
+        return std::string();
+      });
 }
 
 ExitCode run_generate(const CommandLine& line, const Invocation& invocation) {
@@ -320,8 +320,11 @@ ExitCode run_generate(const CommandLine& line, const Invocation& invocation) {
     return ExitCode::kDone;
   }
   const UsedRecipe used = use_recipe(line, invocation);
-  TextModel model(
-      used.recipe, *used.plugins, gpu_places_of(own_program()), TextModel::Weights::kOfOther);
+  TextModel model(used.recipe,
+                  *used.plugins,
+                  invocation.process,
+                  gpu_places_of(own_program()),
+                  TextModel::Weights::kOfOther);
   model.load(line.generate.weights);
   continue_text(model, line);
   return ExitCode::kDone;

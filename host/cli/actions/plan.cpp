@@ -95,7 +95,7 @@ void read_plan(const GivenOptions& given, CommandLine& line) {
 
 ExitCode run_plan(const CommandLine& line, const Invocation& invocation) {
   const UsedRecipe used = use_recipe(line, invocation);
-  const RecipePlan plan = plan_recipe(used.recipe, *used.plugins, line.plan);
+  const RecipePlan plan = plan_recipe(used.recipe, *used.plugins, invocation.process, line.plan);
   if (line.plan.is_program) {
     print_output(program_table(plan));
   } else if (line.plan.is_longest) {

@@ -35,7 +35,11 @@ ExitCode run_validate(const CommandLine& line, const Invocation& invocation) {
   if (line.num_ranks > 0) {
     check_number_of_ranks(used.recipe, line.num_ranks);
   }
-  check_training(used.recipe, *used.plugins, gpu_places_of(own_program()), invocation.ranks);
+  check_training(used.recipe,
+                 *used.plugins,
+                 invocation.process,
+                 gpu_places_of(own_program()),
+                 invocation.ranks);
   print_output(line.is_quiet ? "" : line.recipe + " is valid\n");
   return ExitCode::kDone;
 }

@@ -32,8 +32,6 @@
 #include "host/train/objective/metric_set.hpp"
 #include "host/train/run_plan/model_plan.hpp"
 
-#include <c10/core/DefaultDtype.h>
-#include <c10/core/ScalarTypeToTypeMeta.h>
 #include <c10/util/accumulate.h>
 
 #include <algorithm>
@@ -148,16 +146,20 @@ int64_t bytes_of_buffers(const ModelGraph& graph, at::ScalarType seen) {
 
 class Planning {
  public:
-  Planning(const Recipe& recipe, PluginRegistry& registry, const PlanRequest& request)
-      : recipe_(recipe),
+  Planning(const Recipe& recipe,
+           PluginRegistry& registry,
+           Process& process,
+           const PlanRequest& request)
+      : settings_(process.compute_settings()),
+        recipe_(recipe),
         request_(request),
         role_(mesh(recipe, request)),
         abi_mesh_(role_.mesh().view()),
         factory_(registry, recipe, abi_mesh_),
         context_(context()) {
-    set_kernel_policy(kernel_policy_of(recipe.kernels));
+    settings_->use_kernels(kernel_policy_of(recipe.kernels));
     // Plugins build their modules in the default dtype.
-    c10::set_default_dtype(c10::scalarTypeToTypeMeta(context_.precision.exact()));
+    settings_->use_default_dtype(context_.precision.exact());
   }
 
   RecipePlan plan() {
@@ -480,6 +482,7 @@ class Planning {
             .exec = exec};
   }
 
+  const std::unique_ptr<ComputeSettings> settings_;
   const Recipe& recipe_;
   const PlanRequest& request_;
   RankRole role_;
@@ -495,9 +498,12 @@ class Planning {
 
 }  // namespace
 
-RecipePlan plan_recipe(const Recipe& recipe, PluginRegistry& registry, const PlanRequest& request) {
+RecipePlan plan_recipe(const Recipe& recipe,
+                       PluginRegistry& registry,
+                       Process& process,
+                       const PlanRequest& request) {
   const MemoryLimit limit;  // for plugins that allocate a model to describe it
-  return Planning(recipe, registry, request).plan();
+  return Planning(recipe, registry, process, request).plan();
 }
 
 }  // namespace tenon

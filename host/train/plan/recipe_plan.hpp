@@ -6,6 +6,7 @@
 #pragma once
 
 #include "host/plugin/registry.hpp"
+#include "host/process/process.hpp"
 #include "host/recipe/recipe.hpp"
 #include "host/train/plan/longest_plan.hpp"
 #include "host/train/plan/mesh_search.hpp"
@@ -41,6 +42,9 @@ struct RecipePlan {
 //         distributed.bad_mesh; recipe.indivisible; errors of components, and of the checks between
 //         components that also precede a run
 // Threads  [main]
-RecipePlan plan_recipe(const Recipe& recipe, PluginRegistry& registry, const PlanRequest& request);
+RecipePlan plan_recipe(const Recipe& recipe,
+                       PluginRegistry& registry,
+                       Process& process,
+                       const PlanRequest& request);
 
 }  // namespace tenon

@@ -27,9 +27,6 @@
 #include "host/train/weights/peft_layout.hpp"
 #include "host/train/weights/weight_places.hpp"
 
-#include <c10/core/DefaultDtype.h>
-#include <c10/core/ScalarTypeToTypeMeta.h>
-
 #include <algorithm>
 #include <functional>
 #include <limits>
@@ -209,6 +206,7 @@ void check_adapters(const ModelGraph& graph, const WeightsExport& request) {
 std::string export_checkpoint(const CheckpointReader& reader,
                               const Recipe& recipe,
                               PluginRegistry& registry,
+                              Process& process,
                               const WeightsExport& request,
                               WhichParameters which) {
   const auto warning = missing_training_text(
@@ -220,8 +218,8 @@ std::string export_checkpoint(const CheckpointReader& reader,
   const tenon_mesh mesh_view = mesh.view();
   ComponentFactory factory(registry, recipe, mesh_view);
   // Plugins build their modules in the default dtype.
-  c10::set_default_dtype(c10::scalarTypeToTypeMeta(
-      precision_policy(recipe.train.precision, ComputesOn::kCpu).exact()));
+  const auto settings = process.compute_settings();
+  settings->use_default_dtype(precision_policy(recipe.train.precision, ComputesOn::kCpu).exact());
   ModelProxy model(factory.create(recipe.model.use, "model"));
   ModelGraph graph = describe_model(model);
   add_parametrizations(factory, recipe.model, graph);
@@ -263,6 +261,7 @@ std::string export_checkpoint(const CheckpointReader& reader,
 
 std::string export_weights(const RecipeReading& read_recipe,
                            PluginRegistry& registry,
+                           Process& process,
                            const WeightsExport& request,
                            WhichParameters which) {
   return with_newest_checkpoint(path_of(request),
@@ -270,7 +269,7 @@ std::string export_weights(const RecipeReading& read_recipe,
                                 registry,
                                 [&](const CheckpointReader& reader, const Recipe& recipe) {
                                   return export_checkpoint(
-                                      reader, recipe, registry, request, which);
+                                      reader, recipe, registry, process, request, which);
                                 });
 }
 

@@ -8,6 +8,7 @@
 #pragma once
 
 #include "host/plugin/registry.hpp"
+#include "host/process/process.hpp"
 #include "host/recipe/load_recipe.hpp"
 #include "host/train/pretrained/newest_checkpoint.hpp"
 #include "host/train/weights/weights_request.hpp"
@@ -23,6 +24,7 @@ namespace tenon {
 //         storage.not_found; storage.io; errors of the model's plugin
 std::string export_weights(const RecipeReading& read_recipe,
                            PluginRegistry& registry,
+                           Process& process,
                            const WeightsExport& request,
                            WhichParameters which);
 

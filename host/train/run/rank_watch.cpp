@@ -6,7 +6,6 @@
 #include "host/hook/event_name.hpp"
 #include "host/log/log.hpp"
 #include "host/train/run/rank_records.hpp"
-#include "host/train/run/stuck_run.hpp"
 
 #include <cstdio>
 #include <unistd.h>
@@ -37,10 +36,12 @@ ExitCode code_of(const Error& error, bool has_begun) {
 }  // namespace
 
 RankWatch::RankWatch(World& world,
+                     Process& process,
                      const RankEnvironment& ranks,
                      const WorldOptions& limits,
                      const PublishedState& published)
     : world_(world),
+      process_(process),
       rank_(world.rank()),
       published_(published),
       has_own_terminal_(has_own_terminal(ranks)) {
@@ -71,7 +72,7 @@ RankWatch::RankWatch(World& world,
   callbacks.claim_report = [this, is_reported](const RankFailure& first) {
     return !is_reported && RankRecords(folder_for(first)).claim_report();
   };
-  callbacks.end = [this](const RankFailure& first) { end_process(first); };
+  callbacks.end = [this](const RankFailure& first) { end_with(first); };
   monitor_ = std::make_unique<RankMonitor>(std::move(store), options, std::move(callbacks));
 }
 
@@ -136,7 +137,7 @@ void RankWatch::conclude(const RankEnd& end) {
   monitor_->conclude(end);
   print_unless_reported(end.error);
   // Only destructors remain, and communication engines whose peers are gone.
-  end_after_grace(end.error, end.exit_code, kSecondsToEnd);
+  process_.end_after_grace(end.error, end.exit_code, kSecondsToEnd);
 }
 
 bool RankWatch::writes_summary() const {
@@ -189,10 +190,10 @@ void RankWatch::print_unless_reported(const std::string& error) {
   }
 }
 
-void RankWatch::end_process(const RankFailure& first) {
+void RankWatch::end_with(const RankFailure& first) {
   const Error error(first.id(), first.sentence());
   print_unless_reported(error.what());
-  end_after_grace(error.what(), first.exit_code, kSecondsToEnd);
+  process_.end_after_grace(error.what(), first.exit_code, kSecondsToEnd);
   report(first);
   log_to_file(error.what());
   SummaryWriter write_summary;
@@ -205,7 +206,7 @@ void RankWatch::end_process(const RankFailure& first) {
   }
   flush_log();
   // Runs no destructors and no plugins: they might wait for the call that does not return.
-  ::_exit(first.exit_code);
+  process_.end_at_once(first.exit_code);
 }
 
 }  // namespace tenon

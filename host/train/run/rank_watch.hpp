@@ -12,6 +12,7 @@
 #include "host/error/error.hpp"
 #include "host/journal/journal.hpp"
 #include "host/plugin/longest_call.hpp"
+#include "host/process/process.hpp"
 #include "host/train/run_state/outcome.hpp"
 #include "host/train/run_state/published_state.hpp"
 
@@ -31,6 +32,7 @@ class RankWatch {
 
   // All arguments are borrowed and outlive this object.
   RankWatch(World& world,
+            Process& process,
             const RankEnvironment& ranks,
             const WorldOptions& limits,
             const PublishedState& published);
@@ -66,11 +68,12 @@ class RankWatch {
  private:
   void print(const RankFailure& first, const std::vector<KnownRank>& ranks);
   void print_unless_reported(const std::string& error);
-  [[noreturn]] void end_process(const RankFailure& first);
+  [[noreturn]] void end_with(const RankFailure& first);
   std::string folder_for(const RankFailure& first) const;
   void report(const RankFailure& first) const;
 
   World& world_;
+  Process& process_;
   const uint32_t rank_;
   const PublishedState& published_;
   mutable std::mutex mutex_;

@@ -115,16 +115,14 @@ std::string kernel_machine() {
          kTorchVersion;
 }
 
-void keep_kernel_answers_in(const std::string& file) {
+KeepKernelAnswer kernel_answers_in(const std::string& file) {
   if (file.empty()) {
-    set_kernel_answer_keeper(nullptr);
-    return;
+    return nullptr;
   }
-  set_kernel_answer_keeper(
-      [file, machine = kernel_machine()](const std::string& question,
-                                         const std::function<std::string()>& measure) {
-        return kept_answer(file, machine, question, measure);
-      });
+  return [file, machine = kernel_machine()](const std::string& question,
+                                            const std::function<std::string()>& measure) {
+    return kept_answer(file, machine, question, measure);
+  };
 }
 
 std::string default_kernel_cache_file() {

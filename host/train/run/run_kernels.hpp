@@ -16,11 +16,9 @@ namespace tenon {
 // of libtorch, and its settings for reproducible math.
 std::string kernel_machine();
 
-// Makes the file keep the answers that this process measures, and gives it those of other processes
-// of the same machine. Processes measure one after the other. "" keeps nothing.
-//
-// Threads  [main], while no operator runs
-void keep_kernel_answers_in(const std::string& file);
+// Returns a function that keeps the answers of this process in the file, and that reads those of
+// other processes of the same machine. Processes measure one after the other. Null for "".
+KeepKernelAnswer kernel_answers_in(const std::string& file);
 // The file of this user; "" if no home folder is known.
 std::string default_kernel_cache_file();
 

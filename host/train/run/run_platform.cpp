@@ -1,21 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/train/run/run_platform.hpp"
 
-#include "host/device/block_cache.hpp"
-#include "host/device/device.hpp"
-#include "host/device/host_memory.hpp"
 #include "host/tensor/op_service.hpp"
 #include "host/tensor/philox.hpp"
-#include "host/tensor/staging_memory.hpp"
 #include "host/tensor/tensor_service.hpp"
 #include "host/text/formatted.hpp"
 #include "host/train/components/kernel_policy.hpp"
 #include "host/train/components/sharding_options.hpp"
 #include "host/train/run/run_kernels.hpp"
 
-#include <c10/core/DefaultDtype.h>
 #include <c10/core/DeviceType.h>
-#include <c10/core/ScalarTypeToTypeMeta.h>
 
 #include <cstdlib>
 
@@ -42,21 +36,28 @@ std::string device_name(const Recipe& recipe, const RankEnvironment& ranks) {
 }
 
 // Call before the first operator and before other threads: some settings change the environment.
-ComputeDevice open_run_device(const Recipe& recipe, const RunRequest& request) {
+ComputeDevice open_run_device(const Recipe& recipe,
+                              const RunRequest& request,
+                              ComputeSettings& settings) {
   if (recipe.deterministic) {
-    choose_reproducible_math();
-    choose_reproducible_gpu_math();
-    set_deterministic(Deterministic::kYes);
+    settings.make_reproducible();
+  }
+  if (request.profile.has_value()) {
+    settings.quiet_tracer();
   }
   return open_device(device_name(recipe, request.ranks), request.gpu);
 }
 
 }  // namespace
 
-RunPlatform::RunPlatform(const Recipe& recipe, const RunRequest& request, Purpose purpose)
-    : role_(mesh_of(recipe, request.ranks, purpose)),
+RunPlatform::RunPlatform(const Recipe& recipe,
+                         Process& process,
+                         const RunRequest& request,
+                         Purpose purpose)
+    : settings_(process.compute_settings()),
+      role_(mesh_of(recipe, request.ranks, purpose)),
       mesh_view_(role_.mesh().view()),
-      device_(open_run_device(recipe, request)),
+      device_(open_run_device(recipe, request, *settings_)),
       precision_(precision_policy(recipe.train.precision,
                                   device_.gpu != nullptr ? ComputesOn::kGpu : ComputesOn::kCpu)) {
   exec_.seed = mix_seeds(
@@ -64,7 +65,7 @@ RunPlatform::RunPlatform(const Recipe& recipe, const RunRequest& request, Purpos
   if (device_.gpu != nullptr) {
     waits_.emplace(*device_.gpu);
     const MemoryPins pins = device_.gpu->memory_pins();
-    use_staging_pins({pins.pin, pins.unpin});
+    settings_->pin_staging({pins.pin, pins.unpin});
     exec_.device = device_.torch;
     exec_.stream = device_.gpu->stream();
     exec_.waiting = &*waits_;
@@ -78,14 +79,13 @@ RunPlatform::RunPlatform(const Recipe& recipe, const RunRequest& request, Purpos
 }
 
 void RunPlatform::set_up_process(const Recipe& recipe) const {
-  keep_freed_memory();
-  use_block_cache();
-  set_compute_threads(recipe.compute_threads);
-  set_kernel_policy(kernel_policy_of(recipe.kernels));
-  keep_kernel_answers_in(default_kernel_cache_file());
+  settings_->keep_memory();
+  settings_->use_threads(recipe.compute_threads);
+  settings_->use_kernels(kernel_policy_of(recipe.kernels));
+  settings_->keep_kernel_answers(kernel_answers_in(default_kernel_cache_file()));
   // libtorch modules create parameters in the default dtype, which is never narrow. Parameters of a
   // narrow dtype are rounded from it.
-  c10::set_default_dtype(c10::scalarTypeToTypeMeta(precision_.exact()));
+  settings_->use_default_dtype(precision_.exact());
 }
 
 ExecBase RunPlatform::exec_on_cpu() const {

@@ -10,6 +10,7 @@
 #include "host/device/precision.hpp"
 #include "host/distributed/ranks/rank_role.hpp"
 #include "host/model/parameter_store.hpp"
+#include "host/process/process.hpp"
 #include "host/recipe/recipe.hpp"
 #include "host/tensor/exec_frame.hpp"
 #include "host/train/run/plugin_waits.hpp"
@@ -17,6 +18,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -27,15 +29,15 @@ class RunPlatform {
   // kCheck accepts a recipe for several ranks in a process without a launcher.
   enum class Purpose { kCheck, kTrain };
 
-  // Opens the device. If the recipe is deterministic, first applies the environment settings for
-  // reproducible results.
+  // Opens the device. If the recipe is deterministic, first asks `process` for reproducible
+  // results. All settings of the process are restored when the platform is destroyed.
   // Errors  device.unavailable; precision.needs_gpu; distributed.bad_mesh
-  RunPlatform(const Recipe& recipe, const RunRequest& request, Purpose purpose);
+  RunPlatform(const Recipe& recipe, Process& process, const RunRequest& request, Purpose purpose);
   RunPlatform(const RunPlatform&) = delete;
   RunPlatform& operator=(const RunPlatform&) = delete;
 
-  // Applies process-wide settings: memory, threads, the default dtype. Call before the first
-  // operator.
+  // Applies the other settings that a process has once: memory, threads, kernels, the default
+  // dtype. Call before the first operator.
   void set_up_process(const Recipe& recipe) const;
 
   const RankRole& role() const { return role_; }
@@ -59,6 +61,7 @@ class RunPlatform {
   std::map<std::string, uint64_t> waits_by_plugin() const;
 
  private:
+  const std::unique_ptr<ComputeSettings> settings_;
   const RankRole role_;
   const tenon_mesh mesh_view_;
   ComputeDevice device_;

@@ -12,7 +12,6 @@
 #include "host/journal/logged_lines.hpp"
 #include "host/log/log.hpp"
 #include "host/metrics/progress.hpp"
-#include "host/plugin/crash_report.hpp"
 #include "host/plugin/plugin_host.hpp"
 #include "host/plugin/plugin_loader.hpp"
 #include "host/plugin/weights_layout_proxy.hpp"
@@ -28,7 +27,6 @@
 #include "host/train/run/run_fingerprint.hpp"
 #include "host/train/run/run_kernels.hpp"
 #include "host/train/run/run_sources.hpp"
-#include "host/train/run/run_witness.hpp"
 #include "host/train/run/size_warnings.hpp"
 #include "host/train/run/stored_outputs.hpp"
 #include "host/train/run/stuck_run.hpp"
@@ -164,15 +162,17 @@ void write_summary(const RunFolder& folder,
 
 RunSession::RunSession(const Recipe& recipe,
                        PluginRegistry& registry,
+                       Process& process,
                        const RunRequest& request,
                        Purpose purpose)
     : recipe_(recipe),
+      process_(process),
       request_(request),
-      platform_(recipe, request, purpose),
+      platform_(recipe, process, request, purpose),
       watchdog_(watch_limits(recipe), [this](const StuckCall& call) { end_stuck(call); }),
       world_(World::join(ranks_to_join(request, purpose), world_options(recipe.parallel))),
       ranks_(*world_, platform_.role()),
-      watch_(*world_, request.ranks, world_options(recipe.parallel), published_),
+      watch_(*world_, process, request.ranks, world_options(recipe.parallel), published_),
       factory_(registry, recipe, platform_.mesh_view()),
       context_{recipe, request, platform_, *world_, ranks_, factory_},
       checkpoints_(context_, lock_),
@@ -337,11 +337,11 @@ void RunSession::watch_folder(const RunFolder& folder, const RunReport& report) 
       write_end(std::move(ended));
     }
   };
-  if (request_.witness != nullptr && is_first()) {
-    request_.witness->expect({.file = folder.full_path() + "/" + summary_name(),
-                              .text = summary_json(report, {}),
-                              .lock = folder.full_path() + "/" + RunLock::kFile,
-                              .owner = lock_.has_value() ? lock_->name() : ""});
+  if (RunWitness* const witness = process_.witness(); witness != nullptr && is_first()) {
+    witness->expect({.file = folder.full_path() + "/" + summary_name(),
+                     .text = summary_json(report, {}),
+                     .lock = folder.full_path() + "/" + RunLock::kFile,
+                     .owner = lock_.has_value() ? lock_->name() : ""});
   }
   watch_.use_folder(folder.path(), write_early_end);
   const auto write_stuck = [this, write_early_end](const Error& error, int code) {
@@ -355,7 +355,7 @@ void RunSession::watch_folder(const RunFolder& folder, const RunReport& report) 
 }
 
 Outcome RunSession::train(const SignalWatch& signals) {
-  report_crashes_of(platform_.role().rank(), platform_.role().num_ranks());
+  process_.report_crashes_of(platform_.role().rank(), platform_.role().num_ranks());
   RunReport report = make_report();
   const RunFolder folder = open_folder();
   report.run_dir = folder.path();
@@ -551,8 +551,8 @@ std::string RunSession::summary_name() const {
 
 // The summary is written.
 void RunSession::dismiss_witness() {
-  if (request_.witness != nullptr) {
-    request_.witness->dismiss();
+  if (RunWitness* const witness = process_.witness()) {
+    witness->dismiss();
   }
 }
 
@@ -565,7 +565,7 @@ double RunSession::seconds() const {
 // On the watchdog's thread.
 void RunSession::end_stuck(const StuckCall& call) {
   const std::lock_guard lock(stuck_mutex_);
-  end_stuck_run(call, published_, write_stuck_summary_);
+  end_stuck_run(process_, call, published_, write_stuck_summary_);
 }
 
 void RunSession::tell_stuck_to(StuckWriter writer,
@@ -581,13 +581,13 @@ void RunSession::end_start(const std::string& reason) {
   constexpr unsigned kSecondsToWrite = 1;
   constexpr int kCode = static_cast<int>(ExitCode::kStopped);
   const std::string line = "stopped " + activity() + ": " + reason;
-  end_after_grace(line, kCode, kSecondsToWrite);
+  process_.end_after_grace(line, kCode, kSecondsToWrite);
   if (write_stop_summary_) {
     write_stop_summary_(reason);
   }
   log_info(line);
   flush_log();
-  end_process(kCode);
+  process_.end(kCode);
 }
 
 }  // namespace tenon

@@ -16,6 +16,8 @@
 #include "host/metrics/run_folder.hpp"
 #include "host/plugin/registry.hpp"
 #include "host/plugin/watchdog.hpp"
+#include "host/process/process.hpp"
+#include "host/process/signal_watch.hpp"
 #include "host/recipe/recipe.hpp"
 #include "host/train/components/component_factory.hpp"
 #include "host/train/run/rank_watch.hpp"
@@ -28,7 +30,6 @@
 #include "host/train/run_services.hpp"
 #include "host/train/run_state/outcome.hpp"
 #include "host/train/run_state/published_state.hpp"
-#include "host/train/signal_watch.hpp"
 
 #include <chrono>
 #include <functional>
@@ -49,6 +50,7 @@ class RunSession {
   // Errors  those of RunPlatform and of World::join
   RunSession(const Recipe& recipe,
              PluginRegistry& registry,
+             Process& process,
              const RunRequest& request,
              Purpose purpose);
   RunSession(const RunSession&) = delete;
@@ -108,6 +110,7 @@ class RunSession {
   bool is_first() const { return platform_.is_first(); }
 
   const Recipe& recipe_;
+  Process& process_;
   const RunRequest& request_;
   std::optional<RunLock> lock_;  // on the run folder; released last
   const RunPlatform platform_;   // outlives all that computes

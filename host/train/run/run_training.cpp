@@ -6,14 +6,15 @@
 #include "host/distributed/failures/early_failure.hpp"
 #include "host/distributed/ranks/rank_role.hpp"
 #include "host/error/error.hpp"
+#include "host/process/signal_watch.hpp"
 #include "host/recipe/run_rules.hpp"
 #include "host/train/components/run_failure.hpp"
 #include "host/train/components/sharding_options.hpp"
 #include "host/train/run/run_session.hpp"
 #include "host/train/same_data.hpp"
-#include "host/train/signal_watch.hpp"
 
 #include <exception>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -24,11 +25,12 @@ namespace {
 void begin(std::optional<RunSession>& session,
            const Recipe& recipe,
            PluginRegistry& registry,
+           Process& process,
            const RunRequest& request) {
   try {
     check_run_rules(recipe, {.is_eval_only = request.is_eval_only});
     check_number_of_ranks(recipe, request.ranks.world_size);
-    session.emplace(recipe, registry, request, RunSession::Purpose::kTrain);
+    session.emplace(recipe, registry, process, request, RunSession::Purpose::kTrain);
   } catch (const std::exception& error) {
     fail_with_others(request.ranks, run_failure(error));
     throw;
@@ -59,12 +61,13 @@ SignalWatch::Second second_signal_of(const RankEnvironment& ranks) {
 
 void check_training(const Recipe& recipe,
                     PluginRegistry& registry,
+                    Process& process,
                     const GpuPlaces& gpu,
                     const RankEnvironment& ranks) {
   RunRequest request;
   request.gpu = gpu;
   request.ranks = ranks;
-  RunSession session(recipe, registry, request, RunSession::Purpose::kCheck);
+  RunSession session(recipe, registry, process, request, RunSession::Purpose::kCheck);
   const MemoryLimit limit;  // for plugins that allocate a model to describe it
   session.check();
 }
@@ -74,16 +77,19 @@ void check_number_of_ranks(const Recipe& recipe, uint32_t num_ranks) {
   microbatches_per_step(recipe, role.samples().count);
 }
 
-Outcome run_training(const Recipe& recipe, PluginRegistry& registry, const RunRequest& request) {
+Outcome run_training(const Recipe& recipe,
+                     PluginRegistry& registry,
+                     Process& process,
+                     const RunRequest& request) {
   // A rank that waits for others to join ends at the first signal; from then on, all stop in order.
-  std::optional<SignalWatch> signals;
+  std::unique_ptr<SignalWatch> signals;
   if (request.ranks.world_size == 1) {
-    signals.emplace(second_signal_of(request.ranks));
+    signals = process.watch_signals(second_signal_of(request.ranks));
   }
   std::optional<RunSession> session;
-  begin(session, recipe, registry, request);
-  if (!signals.has_value()) {
-    signals.emplace(second_signal_of(request.ranks));
+  begin(session, recipe, registry, process, request);
+  if (signals == nullptr) {
+    signals = process.watch_signals(second_signal_of(request.ranks));
     SignalWatch::keep_from_compute_threads();
   }
   const SeenRun seen(*signals, *session);

@@ -9,6 +9,7 @@
 #include "host/device/gpu_places.hpp"
 #include "host/distributed/ranks/rank_environment.hpp"
 #include "host/plugin/registry.hpp"
+#include "host/process/process.hpp"
 #include "host/recipe/recipe.hpp"
 #include "host/train/run_plan/run_request.hpp"
 #include "host/train/run_state/outcome.hpp"
@@ -24,6 +25,7 @@ namespace tenon {
 // Errors  those of run_training before the folder exists
 void check_training(const Recipe& recipe,
                     PluginRegistry& registry,
+                    Process& process,
                     const GpuPlaces& gpu,
                     const RankEnvironment& ranks);
 
@@ -34,9 +36,13 @@ void check_number_of_ranks(const Recipe& recipe, uint32_t num_ranks);
 
 // Joins the other ranks and trains with them. An error of one rank before the folder exists fails
 // all ranks, as a SharedFailure. SIGTERM and SIGINT stop the run in order, also before its first
-// step; a rank that still waits for other ranks to join ends at once.
+// step; a rank that still waits for other ranks to join ends at once. Settings of the process are
+// restored at the end.
 //
 // Errors  recipe.no_eval; any error before the folder exists; later errors are in the outcome
-Outcome run_training(const Recipe& recipe, PluginRegistry& registry, const RunRequest& request);
+Outcome run_training(const Recipe& recipe,
+                     PluginRegistry& registry,
+                     Process& process,
+                     const RunRequest& request);
 
 }  // namespace tenon

@@ -13,6 +13,7 @@
 #include "host/model/model_fields.hpp"
 #include "host/model/program_runner.hpp"
 #include "host/optim/optimizer_driver.hpp"
+#include "host/process/signal_watch.hpp"
 #include "host/tensor/philox.hpp"
 #include "host/text/counted.hpp"
 #include "host/text/formatted.hpp"
@@ -21,7 +22,6 @@
 #include "host/train/run/output_files.hpp"
 #include "host/train/run/run_context.hpp"
 #include "host/train/run_plan/run_plan.hpp"
-#include "host/train/signal_watch.hpp"
 
 #include <ATen/Functions.h>
 

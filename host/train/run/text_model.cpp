@@ -12,7 +12,6 @@
 #include "host/train/components/recipe_tokenizer.hpp"
 #include "host/train/pretrained/saved_evaluation_values.hpp"
 #include "host/train/run_state/run_state_names.hpp"
-#include "host/train/signal_watch.hpp"
 #include "host/train/weights/layout_files.hpp"
 #include "host/train/weights/weight_places.hpp"
 #include "host/train/weights/weights_import.hpp"
@@ -62,11 +61,13 @@ ModelGraph untrained_graph(ModelGraph graph) {
 
 TextModel::TextModel(const Recipe& recipe,
                      PluginRegistry& registry,
+                     Process& process,
                      const GpuPlaces& gpu,
                      Weights weights)
     : recipe_(recipe),
+      process_(process),
       request_(request_with(gpu)),
-      platform_(recipe, request_, RunPlatform::Purpose::kCheck),
+      platform_(recipe, process, request_, RunPlatform::Purpose::kCheck),
       factory_(registry, prepared(platform_, recipe), platform_.mesh_view()),
       model_(factory_.create(recipe.model.use, "model")),
       trained_graph_(graph_for(model_, recipe.model, factory_, weights)),
@@ -144,7 +145,7 @@ GeneratedText TextModel::generate(const std::vector<int32_t>& prompt,
                                   const Sampling& sampling,
                                   int64_t max_tokens,
                                   const std::function<void(const std::string& piece)>& print) {
-  const SignalWatch signals(SignalWatch::Second::kEnds);
+  const auto signals = process_.watch_signals(SignalWatch::Second::kEnds);
   SignalWatch::keep_from_compute_threads();
   GeneratedText made = generator_->generate(prompt, sampling, max_tokens, print);
   if (made.end == TextEnd::kNonFinite) {

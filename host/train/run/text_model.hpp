@@ -13,6 +13,7 @@
 #include "host/plugin/model_proxy.hpp"
 #include "host/plugin/registry.hpp"
 #include "host/plugin/tokenizer_proxy.hpp"
+#include "host/process/process.hpp"
 #include "host/recipe/recipe.hpp"
 #include "host/train/components/component_factory.hpp"
 #include "host/train/generate/text_generator.hpp"
@@ -36,11 +37,15 @@ class TextModel {
   // of the recipe are omitted.
   enum class Weights { kOfRun, kOfOther };
 
-  // Creates model and tokenizer, and allocates parameters without values. The recipe and the
-  // registry are borrowed.
+  // Creates model and tokenizer, and allocates parameters without values. The recipe, the registry
+  // and the process are borrowed.
   // Errors  generate.no_tokenizer if no component of the recipe has a tokenizer; device.*; table.* and
   //         data.bad_feature for a model with lookups; errors of the plugins
-  TextModel(const Recipe& recipe, PluginRegistry& registry, const GpuPlaces& gpu, Weights weights);
+  TextModel(const Recipe& recipe,
+            PluginRegistry& registry,
+            Process& process,
+            const GpuPlaces& gpu,
+            Weights weights);
   TextModel(const TextModel&) = delete;
   TextModel& operator=(const TextModel&) = delete;
 
@@ -73,6 +78,7 @@ class TextModel {
   void create_tables();
 
   const Recipe& recipe_;
+  Process& process_;
   RunRequest request_;
   RunPlatform platform_;
   ComponentFactory factory_;

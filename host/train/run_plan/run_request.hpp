@@ -19,7 +19,6 @@
 
 namespace tenon {
 
-class RunWitness;
 class StateTree;
 class Trainer;
 
@@ -43,8 +42,6 @@ struct RunRequest {
   WeightsImportRequest weights = {};
   // The state of a run with the same recipe, to resume from; null for none. Borrowed.
   const StateTree* start_from = nullptr;
-  // Writes the summary of a run that ends without a word. Null: nobody does. Borrowed.
-  RunWitness* witness = nullptr;
   // Called at each boundary of the run.
   std::function<void(RunBoundary point, Trainer& trainer)> on_boundary = {};
 };

@@ -5,6 +5,7 @@
 
 #include <filesystem>
 
+#include "tests/host/train/run/run_rig.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/scratch_folder.hpp"
 
@@ -13,7 +14,8 @@ namespace tenon {
 TEST_CASE("alone, a rank ends with its own error, and the status of its kind", "[train]") {
   const std::unique_ptr<World> world = World::join({}, {});
   PublishedState published;
-  RankWatch watch(*world, {}, {}, published);
+  const auto process = test_process();
+  RankWatch watch(*world, *process, {}, {}, published);
   const Error data("data.changed", "asked for by a test");
   const Error plugin("plugin.failed", "asked for by a test");
   const Error non_finite("train.non_finite", "asked for by a test");
@@ -31,7 +33,8 @@ TEST_CASE("alone, a rank keeps no records and ends no process", "[train]") {
   const ScratchFolder folder;
   const std::unique_ptr<World> world = World::join({}, {});
   const PublishedState published;
-  RankWatch watch(*world, {}, {}, published);
+  const auto process = test_process();
+  RankWatch watch(*world, *process, {}, {}, published);
   watch.use_folder(folder.path().string(), [](const Error&, int) { FAIL("nobody has failed"); });
   CHECK(watch.writes_summary());
   watch.end_start();

@@ -36,10 +36,10 @@ class KeptIn {
  public:
   explicit KeptIn(const std::string& file) {
     set_kernel_policy({});
-    keep_kernel_answers_in(file);
+    set_kernel_answer_keeper(kernel_answers_in(file));
   }
   ~KeptIn() {
-    keep_kernel_answers_in("");
+    set_kernel_answer_keeper(kernel_answers_in(""));
     set_kernel_policy({});
   }
   KeptIn(const KeptIn&) = delete;

@@ -5,6 +5,7 @@
 
 #include <c10/core/DefaultDtype.h>
 
+#include "tests/host/train/run/run_rig.hpp"
 #include "tests/support/catch.hpp"
 
 namespace tenon {
@@ -21,9 +22,10 @@ Recipe on_cpu() {
 }  // namespace
 
 TEST_CASE("a platform on the CPU has one exec for all components", "[train]") {
+  const auto process = test_process();
   Recipe recipe = on_cpu();
   recipe.seed = 5;
-  const RunPlatform platform(recipe, {}, RunPlatform::Purpose::kTrain);
+  const RunPlatform platform(recipe, *process, {}, RunPlatform::Purpose::kTrain);
   CHECK(platform.device_type() == "cpu");
   CHECK(platform.gpu() == nullptr);
   CHECK(platform.is_first());
@@ -32,27 +34,33 @@ TEST_CASE("a platform on the CPU has one exec for all components", "[train]") {
   CHECK(platform.exec().compute_dtype == at::kFloat);
   CHECK(platform.waits_by_plugin().empty());
   recipe.seed = 6;
-  const RunPlatform other(recipe, {}, RunPlatform::Purpose::kTrain);
+  const RunPlatform other(recipe, *process, {}, RunPlatform::Purpose::kTrain);
   CHECK(other.exec().seed != platform.exec().seed);
 }
 
 TEST_CASE("the default dtype of the process follows the precision", "[train]") {
+  const auto process = test_process();
   Recipe recipe = on_cpu();
   recipe.train.precision = "fp64";
-  RunPlatform(recipe, {}, RunPlatform::Purpose::kTrain).set_up_process(recipe);
-  CHECK(c10::get_default_dtype_as_scalartype() == at::kDouble);
+  {
+    const RunPlatform platform(recipe, *process, {}, RunPlatform::Purpose::kTrain);
+    platform.set_up_process(recipe);
+    CHECK(c10::get_default_dtype_as_scalartype() == at::kDouble);
+  }
   recipe.train.precision = "bf16";  // parameters start as fp32, rounded
-  RunPlatform(recipe, {}, RunPlatform::Purpose::kTrain).set_up_process(recipe);
+  const RunPlatform platform(recipe, *process, {}, RunPlatform::Purpose::kTrain);
+  platform.set_up_process(recipe);
   CHECK(c10::get_default_dtype_as_scalartype() == at::kFloat);
 }
 
 TEST_CASE("a check accepts a recipe for several ranks, a run does not start with one", "[train]") {
+  const auto process = test_process();
   Recipe recipe = on_cpu();
   recipe.parallel.shard = 2;
-  const RunPlatform platform(recipe, {}, RunPlatform::Purpose::kCheck);
+  const RunPlatform platform(recipe, *process, {}, RunPlatform::Purpose::kCheck);
   CHECK(platform.role().is_alone());
   try {
-    const RunPlatform refused(recipe, {}, RunPlatform::Purpose::kTrain);
+    const RunPlatform refused(recipe, *process, {}, RunPlatform::Purpose::kTrain);
     FAIL("one rank cannot shard over two");
   } catch (const Error& error) {
     CHECK(error.id() == "distributed.bad_mesh");

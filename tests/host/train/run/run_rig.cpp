@@ -44,6 +44,16 @@ RunRequest in_folder(RunRequest request, const std::filesystem::path& run_dir) {
 
 }  // namespace
 
+std::shared_ptr<Process> test_process() {
+  static std::weak_ptr<Process> shared;
+  std::shared_ptr<Process> process = shared.lock();
+  if (process == nullptr) {
+    process = std::make_shared<Process>();
+    shared = process;
+  }
+  return process;
+}
+
 RunRig::RunRig(const std::string& patch, RunRequest request, const std::vector<std::string>& sets)
     : registry_(plugin_setup()),
       recipe_(check_recipe(
@@ -51,7 +61,7 @@ RunRig::RunRig(const std::string& patch, RunRequest request, const std::vector<s
               {.path = folder_.write("recipe.json", recipe_text(patch)).string(), .sets = sets}),
           registry_)),
       request_(in_folder(std::move(request), run_dir())),
-      platform_(recipe_, request_, RunPlatform::Purpose::kTrain),
+      platform_(recipe_, *process_, request_, RunPlatform::Purpose::kTrain),
       world_(World::join(request_.ranks, {})),
       ranks_(*world_, platform_.role()),
       factory_(registry_, recipe_, platform_.mesh_view()),

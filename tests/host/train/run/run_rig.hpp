@@ -5,6 +5,7 @@
 #pragma once
 
 #include "host/plugin/registry.hpp"
+#include "host/process/process.hpp"
 #include "host/recipe/recipe.hpp"
 #include "host/train/run/run_context.hpp"
 #include "host/train/run_plan/plan_run.hpp"
@@ -17,6 +18,10 @@
 
 namespace tenon {
 
+// The process of the test program, as main() of the host has it. All that exist at a time share one
+// object.
+std::shared_ptr<Process> test_process();
+
 class RunRig {
  public:
   // A small classification of six steps, changed by a JSON merge patch and then by `--set` values.
@@ -27,6 +32,7 @@ class RunRig {
   RunRig(const RunRig&) = delete;
   RunRig& operator=(const RunRig&) = delete;
 
+  Process& process() { return *process_; }
   const Recipe& recipe() const { return recipe_; }
   PluginRegistry& registry() { return registry_; }
   RunRequest& request() { return request_; }  // its run folder is the one below, and it is quiet
@@ -39,6 +45,7 @@ class RunRig {
   std::string log() const;
 
  private:
+  std::shared_ptr<Process> process_ = test_process();
   ScratchFolder folder_;
   PluginRegistry registry_;
   Recipe recipe_;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/train/run/run_session.hpp"
 
-#include "host/train/signal_watch.hpp"
+#include "host/process/signal_watch.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -23,7 +23,8 @@ nlohmann::json summary_of(const RunRig& rig) {
 
 TEST_CASE("a session checks, trains, and leaves a folder with a summary", "[train]") {
   RunRig rig;
-  RunSession session(rig.recipe(), rig.registry(), rig.request(), RunSession::Purpose::kTrain);
+  RunSession session(
+      rig.recipe(), rig.registry(), rig.process(), rig.request(), RunSession::Purpose::kTrain);
   session.check_with_all();
   const SignalWatch signals;
   CHECK_FALSE(std::filesystem::exists(rig.run_dir()));
@@ -37,14 +38,16 @@ TEST_CASE("a session checks, trains, and leaves a folder with a summary", "[trai
 
 TEST_CASE("a check makes no folder", "[train]") {
   RunRig rig;
-  RunSession session(rig.recipe(), rig.registry(), rig.request(), RunSession::Purpose::kCheck);
+  RunSession session(
+      rig.recipe(), rig.registry(), rig.process(), rig.request(), RunSession::Purpose::kCheck);
   session.check();
   CHECK_FALSE(std::filesystem::exists(rig.run_dir()));
 }
 
 TEST_CASE("an error in the loop becomes the outcome, with a summary", "[train]") {
   RunRig rig(R"({"hooks": [{"type": "fail_at", "options": {"event": "before_step", "step": 3}}]})");
-  RunSession session(rig.recipe(), rig.registry(), rig.request(), RunSession::Purpose::kTrain);
+  RunSession session(
+      rig.recipe(), rig.registry(), rig.process(), rig.request(), RunSession::Purpose::kTrain);
   session.check_with_all();
   const SignalWatch signals;
   const Outcome outcome = session.train(signals);
@@ -56,7 +59,8 @@ TEST_CASE("an error in the loop becomes the outcome, with a summary", "[train]")
 
 TEST_CASE("alone, a rank ends with its own error, which it has not reported", "[train]") {
   RunRig rig;
-  RunSession session(rig.recipe(), rig.registry(), rig.request(), RunSession::Purpose::kTrain);
+  RunSession session(
+      rig.recipe(), rig.registry(), rig.process(), rig.request(), RunSession::Purpose::kTrain);
   const FailedEnd end = session.fail(Error("recipe.no_eval", "asked for by a test"));
   CHECK(end.error.id() == "recipe.no_eval");
   CHECK_FALSE(end.is_reported);
@@ -66,7 +70,8 @@ TEST_CASE("a run folder that is not empty is refused before training", "[train]"
   RunRig rig;
   std::filesystem::create_directory(rig.run_dir());
   std::ofstream(rig.run_dir() / "notes.txt") << "mine";
-  RunSession session(rig.recipe(), rig.registry(), rig.request(), RunSession::Purpose::kTrain);
+  RunSession session(
+      rig.recipe(), rig.registry(), rig.process(), rig.request(), RunSession::Purpose::kTrain);
   session.check_with_all();
   const SignalWatch signals;
   CHECK_THROWS_AS(session.train(signals), Error);

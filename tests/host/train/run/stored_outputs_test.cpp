@@ -5,8 +5,8 @@
 #include "host/train/run/stored_outputs.hpp"
 
 #include "host/data/batch_builder.hpp"
+#include "host/process/signal_watch.hpp"
 #include "host/train/run_plan/run_plan.hpp"
-#include "host/train/signal_watch.hpp"
 
 #include <ATen/Functions.h>
 

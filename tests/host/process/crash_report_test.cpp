@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Of crashes that no call of a plugin explains: tests/faults has the others.
-#include "host/plugin/crash_report.hpp"
+#include "host/process/crash_report.hpp"
 
 #include <tenon/hook.h>
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "host/train/signal_watch.hpp"
+#include "host/process/signal_watch.hpp"
 
 #include "host/error/exit_code.hpp"
 #include "host/log/log.hpp"
-#include "host/plugin/crash_report.hpp"
+#include "host/process/crash_report.hpp"
 #include "host/tensor/each_thread.hpp"
 #include "host/tensor/stop_flag.hpp"
 #include "host/text/formatted.hpp"
@@ -73,17 +73,6 @@ void wake_thread() {
   }
 }
 
-// The first process of a container is not ended by a signal that it does not handle.
-[[noreturn]] void end_by(int signal) {
-  std::signal(signal, SIG_DFL);
-  std::raise(signal);
-  sigset_t last = no_signals();
-  sigaddset(&last, signal);
-  pthread_sigmask(SIG_UNBLOCK, &last, nullptr);
-  constexpr int kBySignal = 128;  // as shells report it
-  ::_exit(kBySignal + signal);
-}
-
 void on_signal(int signal) {
   const int64_t now = nanoseconds_now();
   int64_t first = 0;
@@ -94,7 +83,7 @@ void on_signal(int signal) {
     return;
   }
   if (second_ends != 0 && signal != SIGXCPU && now - first >= one_event_ns) {
-    end_by(signal);
+    end_by_signal(signal);
   }
 }
 

@@ -16,11 +16,14 @@
 
 namespace tenon {
 
-// Installs the handlers for the rest of the process. Skips signals that already have a handler, for
-// example of a sanitizer.
+// Installs the handlers. Skips signals that already have a handler, for example of a sanitizer.
 //
 // Threads  [main], before a plugin is loaded
 void report_crashes();
+// Removes the handlers. Exits are no longer reported either.
+//
+// Threads  [main]
+void stop_reporting_crashes();
 
 // Sets the rank that reports name, and lets the report of an exit() run before the destructors of
 // all that was loaded until now. Does nothing without report_crashes().
@@ -30,6 +33,12 @@ void report_crashes_of(uint32_t rank, uint32_t num_ranks);
 
 // The page of this process. Nothing reads it without report_crashes().
 CrashPage& crash_page();
+
+// Ends this process by the default action of the signal. The first process of a container is not
+// ended by a signal that it does not handle: it ends with the exit status that shells report.
+//
+// Threads  [any]; signal handlers too
+[[noreturn]] void end_by_signal(int signal);
 
 // Ends the process with `code`, as it was meant to end. Flushes stdout and stderr. Runs no
 // destructors of plugins and of the host: exit() is reported as the mistake of a plugin.

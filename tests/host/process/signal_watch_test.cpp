@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "host/train/signal_watch.hpp"
+#include "host/process/signal_watch.hpp"
 
 #include "host/log/log.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "host/train/run/run_witness.hpp"
+#include "host/process/run_witness.hpp"
 
 #include <csignal>
 #include <filesystem>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "host/plugin/crash_report.hpp"
+#include "host/process/crash_report.hpp"
 
 #include <tenon/cpp/event_names.hpp>
 
@@ -16,6 +16,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <pthread.h>
 #include <string>
 #include <string_view>
 #include <sys/syscall.h>
@@ -35,6 +36,8 @@ uint32_t reported_rank = 0;
 uint32_t reported_ranks = 1;
 pid_t reported_process = 0;
 std::atomic<bool> has_reported = false;
+stack_t old_stack{};
+std::array<struct sigaction, kCrashSignals.size()> old_actions{};
 
 // Text of a report, on the stack of the handler.
 class ReportText {
@@ -186,22 +189,11 @@ int report_crash(int signal, const void* instruction) {
   }
 }
 
-// Ends this process by the default action of the signal.
-[[noreturn]] void end_by(int signal) {
-  std::signal(signal, SIG_DFL);
-  sigset_t unblocked;
-  sigemptyset(&unblocked);
-  sigaddset(&unblocked, signal);
-  sigprocmask(SIG_UNBLOCK, &unblocked, nullptr);
-  ::raise(signal);
-  ::_exit(1);
-}
-
 // Dumps the core of a copy of the process.
 void dump_core(int signal) {
   const pid_t copy = ::_Fork();
   if (copy == 0) {
-    end_by(signal);
+    end_by_signal(signal);
   }
   while (copy > 0 && ::waitpid(copy, nullptr, 0) < 0 && errno == EINTR) {
   }
@@ -231,7 +223,7 @@ int report_foreign(int signal, pid_t sender) {
 
 void on_crash(int signal, siginfo_t* info, void* context) {
   if (::getpid() != reported_process) {
-    end_by(signal);
+    end_by_signal(signal);
   }
   if (has_reported.exchange(true)) {
     ::pause();  // another thread reports, and ends the process
@@ -286,33 +278,58 @@ void report_plugin_exit() {
   report_exit_of_plugin("exit()");
 }
 
+void end_by_signal(int signal) {
+  std::signal(signal, SIG_DFL);
+  sigset_t unblocked;
+  sigemptyset(&unblocked);
+  sigaddset(&unblocked, signal);
+  pthread_sigmask(SIG_UNBLOCK, &unblocked, nullptr);
+  ::raise(signal);
+  constexpr int kBySignal = 128;  // as shells report it
+  ::_exit(kBySignal + signal);
+}
+
 void report_crashes() {
-  shared_page = map_own_crash_page();
+  if (shared_page == &unused_page) {
+    shared_page = map_own_crash_page();  // kept: other threads may still write to it
+  }
   reported_process = ::getpid();
   // After a stack overflow, the handler needs a separate stack.
   static std::array<char, 1 << 16> stack;
   stack_t alternative{};
   alternative.ss_sp = stack.data();
   alternative.ss_size = stack.size();
-  sigaltstack(&alternative, nullptr);
-  for (const int signal : kCrashSignals) {
-    struct sigaction old {};
-    sigaction(signal, nullptr, &old);
+  sigaltstack(&alternative, &old_stack);
+  for (std::size_t i = 0; i < kCrashSignals.size(); ++i) {
+    struct sigaction& old = old_actions[i];
+    sigaction(kCrashSignals[i], nullptr, &old);
     if ((old.sa_flags & SA_SIGINFO) != 0 || old.sa_handler != SIG_DFL) {
       continue;
     }
     struct sigaction action {};
-    action.sa_sigaction = on_crash;
+    action.sa_sigaction = &on_crash;
     action.sa_flags = static_cast<int>(SA_ONSTACK | SA_SIGINFO);
     sigemptyset(&action.sa_mask);
-    sigaction(signal, &action, nullptr);
+    sigaction(kCrashSignals[i], &action, nullptr);
   }
   std::atexit(on_exit);
   std::at_quick_exit(on_exit);
 }
 
+void stop_reporting_crashes() {
+  for (std::size_t i = 0; i < kCrashSignals.size(); ++i) {
+    struct sigaction now {};
+    sigaction(kCrashSignals[i], nullptr, &now);
+    if ((now.sa_flags & SA_SIGINFO) != 0 && now.sa_sigaction == &on_crash) {
+      sigaction(kCrashSignals[i], &old_actions[i], nullptr);
+    }
+  }
+  sigaltstack(&old_stack, nullptr);
+  reported_process = 0;
+}
+
 void report_crashes_of(uint32_t rank, uint32_t num_ranks) {
-  if (shared_page == &unused_page) {
+  if (reported_process == 0) {
     return;
   }
   reported_rank = rank;

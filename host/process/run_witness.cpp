@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "host/train/run/run_witness.hpp"
+#include "host/process/run_witness.hpp"
 
 #include "host/error/error.hpp"
 #include "host/error/exit_code.hpp"
 #include "host/io/durable_file.hpp"
 #include "host/io/regular_file.hpp"
-#include "host/plugin/crash_report.hpp"
+#include "host/process/crash_report.hpp"
 
 #include <nlohmann/json.hpp>
 
