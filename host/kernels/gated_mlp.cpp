@@ -36,9 +36,7 @@ class GatedMlp : public torch::autograd::Function<GatedMlp> {
     torch::autograd::variable_list saved = {gate, up, down, gate_up};
     keep_input(*context, x, any_requires_grad({gate, up}), saved);
     context->save_for_backward(std::move(saved));
-    std::vector<int64_t> shape = x.sizes().vec();
-    shape.back() = down.size(0);
-    return product_forward(swiglu(gate_up), down, std::nullopt).view(shape);
+    return with_axes_of(product_forward(swiglu(gate_up), down, std::nullopt), x);
   }
 
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
@@ -60,9 +58,7 @@ class GatedMlp : public torch::autograd::Function<GatedMlp> {
     }
     const at::Tensor grad = swiglu_grad(gate_up, product_grad_input(g_MN, down));
     if (context->needs_input_grad(0)) {
-      std::vector<int64_t> shape = grads[0].sizes().vec();
-      shape.back() = gate.size(1);
-      out[0] = product_grad_input(grad, {gate, up}).view(shape);
+      out[0] = with_axes_of(product_grad_input(grad, {gate, up}), grads[0]);
     }
     if (by_weights) {
       const at::Tensor x_MK = kept_input(*context, saved, 4);

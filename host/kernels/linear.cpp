@@ -31,10 +31,7 @@ class Linear : public torch::autograd::Function<Linear> {
     saved.insert(saved.end(), weights.begin(), weights.end());
     context->save_for_backward(std::move(saved));
     context->saved_data["has_bias"] = bias.has_value();
-    std::vector<int64_t> shape = x.sizes().vec();
-    const at::Tensor y_MN = product_forward(as_rows(x), weights, bias);
-    shape.back() = y_MN.size(1);
-    return y_MN.view(shape);
+    return with_axes_of(product_forward(as_rows(x), weights, bias), x);
   }
 
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
@@ -46,9 +43,7 @@ class Linear : public torch::autograd::Function<Linear> {
     const size_t bias = 1 + weights.size();
     torch::autograd::variable_list out(bias + 1);
     if (context->needs_input_grad(0)) {
-      std::vector<int64_t> shape = grads[0].sizes().vec();
-      shape.back() = weights[0].size(1);
-      out[0] = product_grad_input(g_MN, weights).view(shape);
+      out[0] = with_axes_of(product_grad_input(g_MN, weights), grads[0]);
     }
     if (context->saved_data["has_bias"].toBool() && context->needs_input_grad(bias)) {
       out[bias] = g_MN.sum(0);

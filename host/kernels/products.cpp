@@ -199,7 +199,16 @@ constexpr int64_t kLeastRowsToJoin = 128;
 }  // namespace
 
 at::Tensor as_rows(const at::Tensor& x) {
-  return x.reshape({-1, x.size(-1)});
+  return x.dim() == 2 ? x : x.reshape({-1, x.size(-1)});
+}
+
+at::Tensor with_axes_of(const at::Tensor& y_MN, const at::Tensor& x) {
+  if (x.dim() == 2) {
+    return y_MN;
+  }
+  std::vector<int64_t> shape = x.sizes().vec();
+  shape.back() = y_MN.size(1);
+  return y_MN.view(shape);
 }
 
 at::Tensor product_forward(const at::Tensor& x_MK,

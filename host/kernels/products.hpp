@@ -14,8 +14,10 @@
 
 namespace tenon {
 
-// [..., K] to [M, K].
+// [..., K] to [M, K]; a matrix is returned as it is.
 at::Tensor as_rows(const at::Tensor& x);
+// [M, N] to [..., N], with the leading axes of x [..., K], whose rows are those of y_MN.
+at::Tensor with_axes_of(const at::Tensor& y_MN, const at::Tensor& x);
 
 // Only fp32 and bf16 on a CPU have several candidates; other tensors take libtorch's product. So do
 // products while gradients are recorded: only libtorch's have derivatives.

@@ -37,6 +37,19 @@ std::string text_of(const at::Tensor& tensor) {
          " on " + tensor.device().str();
 }
 
+// Operators that change nothing take a noticeable part of a step with few samples.
+at::Tensor as_scalar(const at::Tensor& tensor) {
+  return tensor.dim() == 0 ? tensor : tensor.reshape({});
+}
+
+// Returns a seed, a scalar of Double, with the dtype, device and shape of `sum`.
+at::Tensor seed_like(const at::Tensor& sum, const at::Tensor& seed) {
+  if (sum.dim() == 0 && sum.is_cpu() && seed.is_cpu()) {
+    return at::scalar_tensor(seed.item<double>(), at::dtype(sum.scalar_type()));
+  }
+  return seed.to(sum.device(), sum.scalar_type()).view_as(sum);
+}
+
 }  // namespace
 
 LossSet::LossSet(std::vector<NamedLoss> losses,
@@ -142,7 +155,7 @@ at::Tensor LossSet::count_one(Entry& entry, const BoundInputs& inputs, const Cal
     entry.loss.proxy.instance().identity().fail_result("count returned " + text_of(count) +
                                                        "; it must return a scalar of Double");
   }
-  count = count.reshape({});
+  count = as_scalar(count);
   // On a device, reading the count would wait for it. train.non_finite says what happens to a count
   // that is NaN or infinite.
   if (const double* const value = count.is_cpu() ? count.const_data_ptr<double>() : nullptr;
@@ -212,7 +225,7 @@ std::vector<at::Tensor> LossSet::compute(const MicrobatchState& values,
           "the "
           "inputs, or implement backward");
     }
-    sums.push_back(sum.detach().reshape({}));
+    sums.push_back(as_scalar(sum.requires_grad() ? sum.detach() : sum));
     if (place.is_train) {
       calls.push_back({std::move(inputs), std::move(sum)});
     }
@@ -239,8 +252,8 @@ void LossSet::add_by_source(size_t i,
         take_handle(proxy.count(entry.frame.exec(), part.handles(), part.size()));
     const at::Tensor sum =
         take_handle(proxy.compute(entry.frame.exec(), part.handles(), part.size()));
-    of->sums[i] = of->sums[i] + sum.detach().reshape({}).to(at::kDouble);
-    of->counts[i] = of->counts[i] + count.reshape({});
+    of->sums[i] = of->sums[i] + as_scalar(sum.detach()).to(at::kDouble);
+    of->counts[i] = of->counts[i] + as_scalar(count);
   }
 }
 
@@ -263,8 +276,7 @@ void LossSet::backward(MicrobatchState& values,
         leaves.push_back(call.inputs[k]);
       }
     }
-    const at::Tensor seed =
-        seeds[i].to(call.sum.device(), call.sum.scalar_type()).view_as(call.sum);
+    const at::Tensor seed = seed_like(call.sum, seeds[i]);
     std::vector<at::Tensor> grads(wanted.size());
     if (proxy.has_backward()) {
       OwnHandles handles(call.inputs.size());

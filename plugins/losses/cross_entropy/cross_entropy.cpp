@@ -131,7 +131,7 @@ class CrossEntropy : public tenon::HandWrittenTorchLoss {
   }
 
   at::Tensor count(const tenon::Exec&, const tenon::TorchInputs& inputs) override {
-    const at::Tensor labels_N = inputs[kLabels].reshape({-1});
+    const at::Tensor labels_N = flat(inputs[kLabels]);
     if (!inputs.has(kSampleWeight)) {
       return count_of(labels_N);
     }
@@ -162,7 +162,8 @@ class CrossEntropy : public tenon::HandWrittenTorchLoss {
     std::vector<at::Tensor> grads(inputs.size());
     const at::Tensor grad_NV =
         is_by_rows(in) ? gradient_by_rows(in, grad_sum) : gradient_by_operators(in, grad_sum);
-    grads[kLogits] = grad_NV.view(inputs[kLogits].sizes());
+    const at::Tensor& logits = inputs[kLogits];
+    grads[kLogits] = logits.dim() == 2 ? grad_NV : grad_NV.view(logits.sizes());
     return grads;
   }
 
@@ -179,10 +180,17 @@ class CrossEntropy : public tenon::HandWrittenTorchLoss {
 
   static Rows rows(const tenon::TorchInputs& inputs) {
     const at::Tensor& logits = inputs[kLogits];
+    const at::Tensor matrix = logits.dim() == 2 ? logits : logits.reshape({-1, logits.size(-1)});
     return {
-        .logits_NV = logits.detach().reshape({-1, logits.size(-1)}).contiguous(),
-        .labels_N = inputs[kLabels].reshape({-1}).to(at::kLong).contiguous(),
+        .logits_NV = matrix.contiguous(),
+        .labels_N = flat(inputs[kLabels]).to(at::kLong).contiguous(),
         .weights_N = inputs.has(kSampleWeight) ? Weights(weights_of_labels(inputs)) : std::nullopt};
+  }
+
+  // A step with few samples takes about as long as its operators are called: none is called that
+  // changes nothing.
+  static at::Tensor flat(const at::Tensor& labels) {
+    return labels.dim() == 1 ? labels : labels.reshape({-1});
   }
 
   static bool is_by_rows(const Rows& in) {

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A multilayer perceptron: a torch::nn::Sequential as a model plugin. It is a single block, since
-// its layers are too small to run as separate units.
+// A multilayer perceptron: a module as a model plugin. It is a single block, since its layers are
+// too small to run as separate units.
 #include <tenon/cpp/plugin.hpp>
 #include <tenon/torch/module.hpp>
 #include <tenon/torch/ops.hpp>
 
-#include <torch/nn/modules/activation.h>
-#include <torch/nn/modules/container/sequential.h>
+#include <ATen/Functions.h>
 #include <torch/nn/modules/dropout.h>
 #include <torch/nn/modules/linear.h>
 
@@ -21,14 +20,46 @@
 
 namespace {
 
-// torch::nn::Linear by the host's operator.
-struct LinearLayerImpl : torch::nn::LinearImpl {
-  using torch::nn::LinearImpl::LinearImpl;
+using Activation = at::Tensor (*)(const at::Tensor&);
+
+Activation activation_of(const std::string& name) {
+  if (name == "relu") {
+    return [](const at::Tensor& x) { return at::relu(x); };
+  }
+  if (name == "gelu") {
+    return [](const at::Tensor& x) { return at::gelu(x); };
+  }
+  if (name == "silu") {
+    return [](const at::Tensor& x) { return at::silu(x); };
+  }
+  return [](const at::Tensor& x) { return at::tanh(x); };
+}
+
+// Layers with the names of a torch::nn::Sequential of linear layers, activations and dropout. That
+// module prepares an error message in each call of a layer, which takes as long as small layers.
+struct LayersImpl : torch::nn::Module {
+  std::vector<torch::nn::Linear> linear;
+  std::vector<torch::nn::Dropout> dropout;  // after each hidden layer, or none
+  Activation activation = nullptr;
+
   at::Tensor forward(const at::Tensor& x) {
-    return tenon::ops::linear(x, {weight}, bias.defined() ? std::optional(bias) : std::nullopt);
+    at::Tensor y = x;
+    for (size_t i = 0; i < linear.size(); ++i) {
+      const torch::nn::LinearImpl& layer = *linear[i];
+      const at::Tensor& bias = layer.bias;
+      y = tenon::ops::linear(
+          y, {layer.weight}, bias.defined() ? std::optional(bias) : std::nullopt);
+      if (i + 1 < linear.size()) {
+        y = activation(y);
+        if (!dropout.empty()) {
+          y = dropout[i]->forward(y);
+        }
+      }
+    }
+    return y;
   }
 };
-TORCH_MODULE(LinearLayer);
+TORCH_MODULE(Layers);
 
 }  // namespace
 
@@ -78,7 +109,11 @@ class Mlp final : public tenon::ModuleModel {
     const auto x = g.input(options_.input, {"B", options_.in_features}, TENON_CLASS_COMPUTE);
     const auto logits = g.value("logits", {"B", options_.out_features});
     g.module(
-        "mlp", {x}, {logits}, [o = options_] { return build(o); }, run);
+        "mlp",
+        {x},
+        {logits},
+        [o = options_] { return build(o); },
+        [](Layers& layers, const at::Tensor& in) { return layers->forward(in); });
   }
 
   // Per hidden layer, autograd saves the next layer's input, the tensor that the activation's
@@ -119,30 +154,26 @@ class Mlp final : public tenon::ModuleModel {
   }
 
  private:
-  static torch::nn::Sequential build(const Options& o) {
-    torch::nn::Sequential layers;
+  static Layers build(const Options& o) {
+    Layers layers;
+    layers->activation = activation_of(o.activation);
+    size_t number = 0;  // of a module
     int64_t width = o.in_features;
+    const auto add_linear = [&](int64_t out) {
+      torch::nn::Linear layer(torch::nn::LinearOptions(width, out).bias(o.bias));
+      layers->linear.push_back(layers->register_module(std::to_string(number++), layer));
+      width = out;
+    };
     for (const int64_t next : o.hidden) {
-      layers->push_back(LinearLayer(torch::nn::LinearOptions(width, next).bias(o.bias)));
-      if (o.activation == "relu") {
-        layers->push_back(torch::nn::ReLU());
-      } else if (o.activation == "gelu") {
-        layers->push_back(torch::nn::GELU());
-      } else if (o.activation == "silu") {
-        layers->push_back(torch::nn::SiLU());
-      } else {
-        layers->push_back(torch::nn::Tanh());
-      }
+      add_linear(next);
+      ++number;  // the activation, which has no parameters
       if (o.dropout > 0) {
-        layers->push_back(torch::nn::Dropout(o.dropout));
+        const torch::nn::Dropout drop(o.dropout);
+        layers->dropout.push_back(layers->register_module(std::to_string(number++), drop));
       }
-      width = next;
     }
-    layers->push_back(LinearLayer(torch::nn::LinearOptions(width, o.out_features).bias(o.bias)));
+    add_linear(o.out_features);
     return layers;
-  }
-  static at::Tensor run(torch::nn::Sequential& layers, const at::Tensor& x) {
-    return layers->forward(x);
   }
 
   Options options_;
