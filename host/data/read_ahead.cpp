@@ -113,6 +113,16 @@ ReadAhead::Turn* ReadAhead::startable() {
   return nullptr;
 }
 
+// Sets the final depth by the size of the first batch that has tensors.
+void ReadAhead::deepen(const Batch& batch) {
+  const size_t bytes = batch.num_bytes();
+  if (bytes == 0) {
+    return;
+  }
+  depth_ = std::max(depth_, std::min(kSmallBytes / bytes, kMostTimesDepth * depth_));
+  is_depth_final_ = true;
+}
+
 // Makes one read with the lock released. The turn stays in place, since only done turns are taken.
 void ReadAhead::run(Turn& turn, std::unique_lock<std::mutex>& lock) {
   turn.state = State::kRunning;
@@ -129,6 +139,9 @@ void ReadAhead::run(Turn& turn, std::unique_lock<std::mutex>& lock) {
   lock.lock();
   turn.state = State::kDone;
   ++num_done_;
+  if (is_threaded_ && !is_depth_final_ && turn.read.result.batch.has_value()) {
+    deepen(*turn.read.result.batch);
+  }
   const bool has_failed = turn.read.failure != nullptr;
   has_failed_ = has_failed_ || has_failed;
   const uint32_t lane = turn.read.request.lane;

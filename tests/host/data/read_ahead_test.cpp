@@ -2,6 +2,8 @@
 
 #include "host/data/read_ahead.hpp"
 
+#include <ATen/Functions.h>
+
 #include <condition_variable>
 #include <cstdint>
 #include <memory>
@@ -53,6 +55,9 @@ class NumberPlan final : public ReadPlan {
         throw std::runtime_error("number " + std::to_string(broken));
       }
       result.batch.emplace();
+      if (batch_bytes > 0) {
+        result.batch->fields.push_back(at::zeros({batch_bytes}, at::kByte));
+      }
       result.position = std::to_string(request.first);
       return result;
     }
@@ -81,7 +86,8 @@ class NumberPlan final : public ReadPlan {
   }
 
   int64_t broken = -1;
-  int64_t num_begun = 0;  // read only while no read is under way, or after wait_until_begun
+  int64_t batch_bytes = 0;  // of reads without a lane
+  int64_t num_begun = 0;    // read only while no read is under way, or after wait_until_begun
   int most_at_once = 0;
 
  private:
@@ -146,6 +152,39 @@ TEST_CASE("no more than the depth is read ahead", "[data]") {
   // All threads are joined: what has begun has ended, and there were never more.
   CHECK(plan.num_begun <= 5 + 5);
   CHECK(plan.most_at_once <= 2);
+}
+
+TEST_CASE("small batches are read up to four times the depth ahead", "[data]") {
+  struct Size {
+    int64_t bytes;
+    int64_t depth;  // of the reads, if the option is 5
+  };
+  for (const Size& size : {Size{1, 20}, {13'107, 20}, {20'000, 13}, {52'429, 5}, {1 << 20, 5}}) {
+    CAPTURE(size.bytes);
+    NumberPlan plan(1000);
+    plan.batch_bytes = size.bytes;
+    {
+      ReadAhead reads(plan, {.num_threads = 2, .depth = 5});
+      for (int64_t taken = 1; taken <= 40; ++taken) {
+        REQUIRE(reads.take()->result.position == std::to_string(taken - 1));
+      }
+      plan.wait_until_begun(40 + size.depth / 2);  // from half the depth on, more are asked for
+    }
+    CHECK(plan.num_begun <= 40 + size.depth);
+  }
+  NumberPlan small(1000);
+  small.batch_bytes = 1;
+  {
+    ReadAhead reads(small, {.num_threads = 2, .depth = 5});
+    REQUIRE(reads.take().has_value());
+    small.wait_until_begun(1 + 20);  // would wait forever if fewer were read ahead
+  }
+  CHECK(small.num_begun == 1 + 20);
+  NumberPlan unasked(1000);
+  unasked.batch_bytes = 1;
+  ReadAhead reads(unasked, {.num_threads = 0, .depth = 5});
+  REQUIRE(reads.take().has_value());
+  CHECK(unasked.num_begun == 1);
 }
 
 TEST_CASE("the destructor returns while reads are waiting to be taken or made", "[data]") {
