@@ -154,7 +154,7 @@ struct DataRecipe {
     s.key("prefetch", &DataRecipe::prefetch)
         .min(1)
         .max(65536)
-        .doc("batches to read ahead of the step")
+        .doc("batches to read ahead of the step; up to four times as many small ones")
         .resume(resume::kFree);
     s.choice("last", &DataRecipe::last, {{"short", LastBatch::kShort}, {"drop", LastBatch::kDrop}})
         .doc("last batch of an epoch: train on fewer samples, or drop an incomplete one")
