@@ -35,8 +35,8 @@ VOCABULARY = ("host/error/", "host/json/", "host/log/", "host/text/", "host/term
 MOST_FILES = 2  # that one name may stand for
 
 JOURNEYS = {
-    "step": "main run_recipe RunSession::RunSession RunSession::train RunComponents::RunComponents RunEngine::RunEngine"
-            " RunEngine::run Trainer::Trainer Trainer::run Trainer::train Trainer::run_step TrainStep::run_microbatches"
+    "step": "main run_recipe RunSession::RunSession RunSession::train RunComponents::RunComponents plan_run"
+            " RunEngine::RunEngine AllocatedRun::AllocatedRun RunEngine::run Trainer::Trainer Trainer::run Trainer::train Trainer::run_step TrainStep::run_microbatches"
             " ForwardPass::run BlockRunner::forward".split(),
     "block": "TrainStep::run_microbatches ForwardPass::run ModelRunner::forward ProgramRunner::forward"
              " ShardedParameters::before_forward ShardedParameters::acquire BlockRunner::forward"

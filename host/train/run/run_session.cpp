@@ -3,6 +3,7 @@
 
 #include <tenon/tensor.h>
 
+#include "host/device/block_cache.hpp"
 #include "host/distributed/collectives/start_agreement.hpp"
 #include "host/distributed/failures/early_failure.hpp"
 #include "host/distributed/launch/rank_output.hpp"
@@ -15,6 +16,7 @@
 #include "host/plugin/plugin_host.hpp"
 #include "host/plugin/plugin_loader.hpp"
 #include "host/plugin/weights_layout_proxy.hpp"
+#include "host/process/crash_report.hpp"
 #include "host/tensor/handle_pool.hpp"
 #include "host/text/formatted.hpp"
 #include "host/train/components/run_failure.hpp"
