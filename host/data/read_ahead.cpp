@@ -113,13 +113,19 @@ ReadAhead::Turn* ReadAhead::startable() {
   return nullptr;
 }
 
+size_t read_ahead_depth(size_t depth, size_t batch_bytes) {
+  return batch_bytes == 0
+             ? depth
+             : std::max(depth, std::min(kSmallBytes / batch_bytes, kMostTimesDepth * depth));
+}
+
 // Sets the final depth by the size of the first batch that has tensors.
 void ReadAhead::deepen(const Batch& batch) {
   const size_t bytes = batch.num_bytes();
   if (bytes == 0) {
     return;
   }
-  depth_ = std::max(depth_, std::min(kSmallBytes / bytes, kMostTimesDepth * depth_));
+  depth_ = read_ahead_depth(depth_, bytes);
   is_depth_final_ = true;
 }
 

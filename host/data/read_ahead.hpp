@@ -35,6 +35,9 @@ struct ReadAheadOptions {
 inline constexpr size_t kSmallBytes = size_t{256} << 10;
 inline constexpr size_t kMostTimesDepth = 4;
 
+// Returns the depth for batches of this size, in bytes, if `depth` is asked for.
+size_t read_ahead_depth(size_t depth, size_t batch_bytes);
+
 // A read that has succeeded or failed.
 struct FinishedRead {
   ReadRequest request;

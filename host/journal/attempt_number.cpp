@@ -5,10 +5,12 @@
 #include "host/error/plugin_text.hpp"
 #include "host/io/durable_file.hpp"
 #include "host/io/regular_file.hpp"
+#include "host/log/log.hpp"
 #include "host/text/formatted.hpp"
 
 #include <charconv>
 #include <cstring>
+#include <ctime>
 #include <limits>
 #include <string_view>
 #include <system_error>
@@ -20,6 +22,7 @@ namespace {
   throw Error("run.dir_unwritable", file + " " + what);
 }
 
+// A number that is damaged must not be used again, and the clock is ahead of all numbers.
 uint64_t last_attempt(const std::string& file) {
   constexpr uint64_t kMaxBytes = 100;
   const FileText content = read_file_text(file, kMaxBytes);
@@ -36,11 +39,12 @@ uint64_t last_attempt(const std::string& file) {
   const bool is_line =
       error == std::errc() && std::string_view(end, text.data() + text.size()) == "\n";
   if (!is_line || number == 0 || number == std::numeric_limits<uint64_t>::max()) {
-    fail(file,
-         formatted(
-             "has no number (expected that of the last attempt, found '{}'); write a number to "
-             "it that no earlier attempt has, or choose another --run-dir",
-             printable_line(text)));
+    number = static_cast<uint64_t>(std::time(nullptr));
+    log_warning(formatted(
+        "{} is damaged: it has '{}' instead of the number of the last start; this start gets {}",
+        file,
+        printable_line(text),
+        number + 1));
   }
   return number;
 }

@@ -14,8 +14,35 @@
 #include <algorithm>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace tenon {
+namespace {
+
+// Returns those of the plan, or compiles them.
+std::shared_ptr<PassPrograms> programs_of(const RunnerOptions& options,
+                                          const ParameterStore& store,
+                                          const ShardedParameters* groups,
+                                          bool moves_activations) {
+  std::vector<GroupFacts> facts = group_facts(store, store.graph());
+  if (options.programs != nullptr) {
+    TENON_ASSERT(options.programs->groups() == facts, "the store has the groups of the plan");
+    return options.programs;
+  }
+  return std::make_shared<PassPrograms>(
+      facts_of(store),
+      std::move(facts),
+      ProgramOptions{.recomputed = options.recomputed,
+                     .keeps_attention = options.keeps_attention,
+                     .tiles = options.tile > 0,
+                     .moves_activations = moves_activations,
+                     .kept = options.kept,
+                     .reshard_after_forward =
+                         groups != nullptr ? groups->reshard_after_forward() : std::nullopt,
+                     .has_many_ranks = groups != nullptr && groups->has_many_ranks()});
+}
+
+}  // namespace
 
 ProgramRunner::ProgramRunner(ModelList models,
                              ParameterStore& store,
@@ -30,8 +57,8 @@ ProgramRunner::ProgramRunner(ModelList models,
       options_(std::move(options)),
       groups_(groups),
       activations_(std::move(activations)),
-      facts_(facts_of(store)),
-      blocks_(models_, store, base, facts_.values_with_gradient()),
+      programs_(programs_of(options_, store, groups, activations_ != nullptr)),
+      blocks_(models_, store, base, facts().values_with_gradient()),
       services_{.store = store,
                 .blocks = blocks_,
                 .groups = groups,
@@ -39,32 +66,13 @@ ProgramRunner::ProgramRunner(ModelList models,
                 .activations = activations_.get(),
                 .tile = options_.tile,
                 .compute_dtype = base.compute_dtype} {
-  for (uint32_t b = 0; b < facts_.num_blocks(); ++b) {
-    TENON_ASSERT(rows != nullptr || facts_.rows_first_read_by(b).empty(),
+  for (uint32_t b = 0; b < facts().num_blocks(); ++b) {
+    TENON_ASSERT(rows != nullptr || facts().rows_first_read_by(b).empty(),
                  "a model with lookups is run with tables");
   }
 }
 
 ProgramRunner::~ProgramRunner() = default;
-
-const Program& ProgramRunner::program(PassKind kind, Losses losses) {
-  std::optional<Program>& program =
-      programs_.at(static_cast<size_t>(kind)).at(static_cast<size_t>(losses));
-  if (!program.has_value()) {
-    const ProgramOptions options = {
-        .recomputed = options_.recomputed,
-        .keeps_attention = options_.keeps_attention,
-        .tiles = options_.tile > 0,
-        .chunks = losses == Losses::kInChunks,
-        .moves_activations = activations_ != nullptr,
-        .kept = options_.kept,
-        .reshard_after_forward =
-            groups_ != nullptr ? groups_->reshard_after_forward() : std::nullopt,
-        .has_many_ranks = groups_ != nullptr && groups_->has_many_ranks()};
-    program.emplace(compile_program(kind, facts_, group_facts(store_, graph_), options));
-  }
-  return *program;
-}
 
 // ---- microbatches ----
 
@@ -174,7 +182,7 @@ void ProgramRunner::check_kept_attention(const MicrobatchState& state) const {
   bool has_recomputed = false;
   for (const Instruction& instruction : state.program_->section(Section::kForward)) {
     const uint32_t b = instruction.block;
-    if (instruction.op != Op::kKeep || !instruction.has(kInputsOnly) || facts_.is_tail(b) ||
+    if (instruction.op != Op::kKeep || !instruction.has(kInputsOnly) || facts().is_tail(b) ||
         !options_.recomputed[b]) {
       continue;
     }

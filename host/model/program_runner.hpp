@@ -14,12 +14,11 @@
 
 #include "host/model/activation_store.hpp"
 #include "host/model/block_runner.hpp"
-#include "host/model/compile_program.hpp"
 #include "host/model/microbatch_state.hpp"
+#include "host/model/pass_programs.hpp"
 #include "host/model/program_pass.hpp"
 #include "host/model/row_source.hpp"
 
-#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -38,6 +37,8 @@ struct RunnerOptions {
   int64_t loss_chunk = 0;        // positions of T per chunk of the losses; 0: no chunks
   // Values that losses and metrics read after forward; absent: all. Others may be dropped.
   std::optional<std::vector<uint32_t>> kept = {};
+  // The programs of these options; null: the runner compiles them.
+  std::shared_ptr<PassPrograms> programs = nullptr;
 };
 
 class ProgramRunner {
@@ -57,14 +58,13 @@ class ProgramRunner {
   ProgramRunner(const ProgramRunner&) = delete;
   ProgramRunner& operator=(const ProgramRunner&) = delete;
 
-  const GraphFacts& facts() const { return facts_; }
+  const GraphFacts& facts() const { return programs_->facts(); }
   // Returns the state of no microbatch. The runner outlives it.
-  MicrobatchState new_state() const { return {facts_, blocks_}; }
+  MicrobatchState new_state() const { return {facts(), blocks_}; }
 
-  // How the losses of a pass run. kInChunks requires tails (GraphFacts::tails) and a loss_chunk.
-  enum class Losses { kWhole, kInChunks };
-  // Returns the program of a pass, compiled at first use.
-  const Program& program(PassKind kind, Losses losses);
+  using Losses = PassPrograms::Losses;
+  // Returns the program of a pass.
+  const Program& program(PassKind kind, Losses losses) { return programs_->of(kind, losses); }
 
   // Starts a microbatch, and runs its forward: that of training, or that of an evaluation, as
   // `place` says. A batch without samples takes part in collectives, and calls no block. `batch` is
@@ -129,11 +129,9 @@ class ProgramRunner {
   const RunnerOptions options_;
   ShardedParameters* const groups_;
   const std::unique_ptr<ActivationStore> activations_;
-  const GraphFacts facts_;
+  const std::shared_ptr<PassPrograms> programs_;
   BlockRunner blocks_;
   const PassServices services_;
-  // Compiled at first use; by kind, then by Losses.
-  std::array<std::array<std::optional<Program>, 2>, 3> programs_;
   uint64_t entered_ = 0;  // number of the microbatch that blocks_ is set to; 0: none
   uint64_t num_started_ = 0;
 };

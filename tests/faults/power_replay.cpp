@@ -363,6 +363,12 @@ std::string PowerReplay::wrong_files(const Resumed& resumed, const std::string& 
       continue;
     }
     const std::string& text = log().contents[entry.content];
+    if (name == "attempt") {  // replaced, by a number that no earlier start has had
+      if (std::stoull(contents[now.at(path).content]) <= std::stoull(text)) {
+        return "the number in " + path + " is used again";
+      }
+      continue;
+    }
     if (std::ranges::none_of(now, [&](const auto& other) {
           return fs::path(other.first).filename() == name &&
                  contents[other.second.content].starts_with(text);

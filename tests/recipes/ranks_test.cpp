@@ -174,7 +174,8 @@ TEST_CASE("each rank has a log of its own, and rank 0 alone the rest", "[recipes
   for (const auto& entry : std::filesystem::recursive_directory_iterator(run.run_dir())) {
     names.insert(std::filesystem::relative(entry.path(), run.run_dir()).string());
   }
-  CHECK(names == std::set<std::string>{"last_step",
+  CHECK(names == std::set<std::string>{"attempt",
+                                       "last_step",
                                        "log.txt",
                                        "logs",
                                        "logs/rank-1.txt",

@@ -2,6 +2,7 @@
 #include "host/train/plan/recipe_plan.hpp"
 
 #include "host/data/data_stream.hpp"
+#include "host/data/read_ahead.hpp"
 #include "host/device/block_cache.hpp"
 #include "host/device/machine_memory.hpp"
 #include "host/device/precision.hpp"
@@ -250,13 +251,7 @@ class Planning {
           slot_bytes(info, context_.precision.stored, shapes));
       result_.subject.optimizer_slots.push_back(info.slots.size());
     }
-    const ParameterLayout& layout = model_.layout;
-    result_.subject.groups = lay_out_groups(model_.graph,
-                                            {.stored = layout.dtype,
-                                             .seen = *layout.seen_dtype,
-                                             .partition_of = layout.partition_of,
-                                             .is_unsharded = layout.is_unsharded,
-                                             .block_of = layout.block_of});
+    result_.subject.groups = group_layouts(model_);
   }
 
   // Finds the fields of a microbatch.
@@ -316,11 +311,13 @@ class Planning {
     for (const PlannedField& field : fields) {
       subject.batch_bytes += field.bytes();
     }
-    // All microbatches of a step are held together. On CPUs, those of the next one, prefetched ones
-    // and the one that is being read share their memory.
-    subject.batches_held = is_for_gpu(recipe_)
-                               ? subject.microbatches
-                               : 2 * subject.microbatches + recipe_.data.prefetch + 1;
+    // All microbatches of a step are held together. On CPUs, those that are read ahead and the one
+    // that is being read share their memory.
+    const auto ahead = static_cast<int64_t>(
+        read_ahead_depth(static_cast<size_t>(recipe_.data.prefetch + subject.microbatches),
+                         static_cast<size_t>(subject.batch_bytes)));
+    subject.batches_held =
+        is_for_gpu(recipe_) ? subject.microbatches : subject.microbatches + ahead + 1;
     subject.exchange_bytes = exchange_bytes(subject.graph, fields);
     result_.tokens_a_sample = positions_of(schema, fields);
     std::vector<bool> is_trainable(subject.graph.parameters.size(), false);

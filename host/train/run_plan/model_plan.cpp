@@ -124,4 +124,45 @@ void plan_updates(ModelPlan& plan, const PlanContext& context) {
   plan.layout = layout_of(plan, infos, context);
 }
 
+std::vector<GroupLayout> group_layouts(const ModelPlan& plan) {
+  const ParameterLayout& layout = plan.layout;
+  return lay_out_groups(plan.graph,
+                        {.stored = layout.dtype,
+                         .seen = layout.seen_dtype.value_or(layout.dtype),
+                         .partition_of = layout.partition_of,
+                         .is_unsharded = layout.is_unsharded,
+                         .block_of = layout.block_of});
+}
+
+void plan_programs(ModelPlan& plan, const PlanContext& context) {
+  std::vector<bool> is_trainable(plan.graph.parameters.size(), false);
+  std::vector<GroupFacts> groups;
+  for (const GroupLayout& group : group_layouts(plan)) {
+    groups.push_back(
+        facts_of(group, group.is_unsharded ? plan.layout.unsharded : plan.layout.sharing));
+    for (const uint32_t p : group.parameters) {
+      is_trainable[p] = group.is_trainable;
+    }
+  }
+  const auto is_trained = [&](uint32_t p) {
+    const uint32_t tied_to = plan.graph.parameters[p].same_as;
+    return static_cast<bool>(is_trainable[tied_to != kNoIndex ? tied_to : p]);
+  };
+  const Recipe& recipe = context.recipe;
+  plan.runner.programs = std::make_shared<PassPrograms>(
+      GraphFacts(plan.graph, is_trained),
+      std::move(groups),
+      ProgramOptions{
+          .recomputed = plan.runner.recomputed,
+          .keeps_attention = plan.runner.keeps_attention,
+          .tiles = plan.runner.tile > 0,
+          .moves_activations = recipe.train.offload_activations != ActivationOffload::kNone,
+          .kept = plan.runner.kept,
+          .reshard_after_forward = recipe.parallel.reshard_after_forward,
+          .has_many_ranks = context.role.num_ranks() > 1});
+  plan.runner.programs->of(
+      PassKind::kTrain,
+      plan.runner.loss_chunk > 0 ? PassPrograms::Losses::kInChunks : PassPrograms::Losses::kWhole);
+}
+
 }  // namespace tenon

@@ -7,6 +7,7 @@
 
 #include "host/embedding/table_set.hpp"
 #include "host/model/graph.hpp"
+#include "host/model/group_layout.hpp"
 #include "host/model/parameter_store.hpp"
 #include "host/model/program_runner.hpp"
 #include "host/optim/optimizer_driver.hpp"
@@ -67,9 +68,17 @@ void bind_objective(ModelPlan& plan, CreatedObjective created, const PlanContext
 // Errors  plugin.*; errors of the components
 void create_table_optimizers(ModelPlan& plan, const PlanContext& context);
 
+// Returns the groups in which parameters of the plan's graph are stored.
+std::vector<GroupLayout> group_layouts(const ModelPlan& plan);
+
 // Creates the optimizers, and decides which parameters are sharded, and how this rank stores its
 // part.
 // Errors  optim.*; distributed.unmatched_block; plugin.*; errors of the components
 void plan_updates(ModelPlan& plan, const PlanContext& context);
+
+// Prepares the programs of the plan's passes, and compiles that of a training. After
+// plan_updates().
+// Errors  as compile_program
+void plan_programs(ModelPlan& plan, const PlanContext& context);
 
 }  // namespace tenon

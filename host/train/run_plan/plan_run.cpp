@@ -292,6 +292,7 @@ void Planner::plan_steps() {
       plan_loop(recipe_, *model.losses, observers.hooks, observers.schedule(), context_.role);
   plan_.data.loader = loader_options();
   check_loop(plan_);
+  plan_programs(model, context_);
 }
 
 LoaderOptions Planner::loader_options() const {
