@@ -22,7 +22,7 @@ namespace {
   throw Error("run.dir_unwritable", file + " " + what);
 }
 
-// A number that is damaged must not be used again, and the clock is ahead of all numbers.
+// A number that is corrupt must not be used again, and the clock is ahead of all numbers.
 uint64_t last_attempt(const std::string& file) {
   constexpr uint64_t kMaxBytes = 100;
   const FileText content = read_file_text(file, kMaxBytes);
@@ -41,7 +41,7 @@ uint64_t last_attempt(const std::string& file) {
   if (!is_line || number == 0 || number == std::numeric_limits<uint64_t>::max()) {
     number = static_cast<uint64_t>(std::time(nullptr));
     log_warning(formatted(
-        "{} is damaged: it has '{}' instead of the number of the last start; this start gets {}",
+        "{} is corrupt: it has '{}' instead of the number of the last start; this start gets {}",
         file,
         printable_line(text),
         number + 1));

@@ -16,7 +16,7 @@ namespace tenon {
 inline constexpr char kAttemptFile[] = "attempt";
 
 // Returns the number of this attempt: 1, or that of the last attempt plus 1. The file is durable
-// before the function returns. If it is damaged, the number is the time in seconds, with a warning.
+// before the function returns. If it is corrupt, the number is the time in seconds, with a warning.
 //
 // Errors  run.dir_unwritable if the file cannot be read or written
 uint64_t claim_attempt(const std::string& run_dir);

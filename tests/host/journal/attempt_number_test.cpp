@@ -41,7 +41,7 @@ TEST_CASE("a process that dies while it claims a number uses up at most that num
   CHECK_FALSE(std::filesystem::exists(run + "/attempt.tmp"));
 }
 
-TEST_CASE("after a damaged number the clock gives the next one", "[journal]") {
+TEST_CASE("after a corrupt number the clock gives the next one", "[journal]") {
   for (const std::string text : {"",
                                  "0\n",
                                  "-1\n",
