@@ -80,8 +80,8 @@ bool is_template_after(const TemplateString& text, size_t at) {
   });
 }
 
-bool has_place(const std::vector<size_t>& ascending, size_t place) {
-  return std::ranges::binary_search(ascending, place);
+bool contains(const std::vector<size_t>& ascending, size_t position) {
+  return std::ranges::binary_search(ascending, position);
 }
 
 }  // namespace
@@ -118,7 +118,7 @@ TextRange GainedText::answer(size_t message) {
     const size_t prompt = common_start(before.text, render_(message, false).text);
     const auto is_border = [&](size_t at) {
       const char last = text_[at - 1];
-      return last == '>' || last == ']' || last == '\n' || has_place(whole_.prints, at) ||
+      return last == '>' || last == ']' || last == '\n' || contains(whole_.prints, at) ||
              !is_template_after(part_of(whole_.text, at, std::min(at + 1, text_.size())), 0);
     };
     while (begin > prompt && !is_border(begin)) {
@@ -156,7 +156,7 @@ size_t GainedText::find_end(size_t message) {
   if (after != with.prints.begin()) {
     const size_t end = *std::prev(after);
     const std::string closing = part_of(with.text, end, size).str();
-    if (end > 0 && has_place(whole_.prints, end) && text_.ends_with(closing) &&
+    if (end > 0 && contains(whole_.prints, end) && text_.ends_with(closing) &&
         is_template_after(with.text, end)) {
       const bool is_gained =
           message == 0 || end > common_start(render_(message, false).text, whole_.text);

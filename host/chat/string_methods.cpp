@@ -164,7 +164,7 @@ bool has_affix(const TemplateString& text, const TemplateValue& affix, bool at_e
   return at_end ? flat.ends_with(with) : flat.starts_with(with);
 }
 
-int64_t place_in(const TemplateString& text, const TemplateString& what, bool from_right) {
+int64_t position_in(const TemplateString& text, const TemplateString& what, bool from_right) {
   const std::string flat = text.str();
   const size_t found = from_right ? flat.rfind(what.str()) : flat.find(what.str());
   return found == std::string::npos
@@ -176,7 +176,7 @@ bool all_of(const TemplateString& text, bool (*is_member)(char)) {
   const std::string flat = text.str();
   return !flat.empty() && std::ranges::all_of(flat, is_member);
 }
-TemplateValue num_places(const TemplateString& text, const TemplateArguments& args) {
+TemplateValue num_found(const TemplateString& text, const TemplateArguments& args) {
   const std::string flat = text.str();
   const std::string what = GivenArguments("count", args).text(0, "sub").str();
   int64_t n = what.empty() ? static_cast<int64_t>(num_code_points(flat)) + 1 : 0;
@@ -266,21 +266,22 @@ const TextMethods& asking_methods() {
        }},
       {"find",
        [](const auto& text, const auto& args) {
-         return value_of_int(place_in(text, GivenArguments("find", args).text(0, "sub"), false));
+         return value_of_int(position_in(text, GivenArguments("find", args).text(0, "sub"), false));
        }},
       {"rfind",
        [](const auto& text, const auto& args) {
-         return value_of_int(place_in(text, GivenArguments("rfind", args).text(0, "sub"), true));
+         return value_of_int(position_in(text, GivenArguments("rfind", args).text(0, "sub"), true));
        }},
       {"index",
        [](const auto& text, const auto& args) {
-         const int64_t place = place_in(text, GivenArguments("index", args).text(0, "sub"), false);
-         if (place < 0) {
+         const int64_t position =
+             position_in(text, GivenArguments("index", args).text(0, "sub"), false);
+         if (position < 0) {
            throw std::runtime_error("index: the substring was not found");
          }
-         return value_of_int(place);
+         return value_of_int(position);
        }},
-      {"count", [](const auto& text, const auto& args) { return num_places(text, args); }},
+      {"count", [](const auto& text, const auto& args) { return num_found(text, args); }},
       {"isdigit",
        [](const auto& text, const auto&) {
          return value_of_bool(all_of(text, [](char c) { return c >= '0' && c <= '9'; }));

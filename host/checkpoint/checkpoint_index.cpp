@@ -430,11 +430,11 @@ CheckpointIndex merged(CheckpointMetadata metadata, std::vector<RankShare> share
     index.versions.merge(share.versions);
     index.shared.numbers.merge(share.shared.numbers);
     for (auto& [name, tensor] : share.shared.tensors) {
-      auto [place, is_new] = index.shared.tensors.try_emplace(name, tensor);
+      auto [found, is_new] = index.shared.tensors.try_emplace(name, tensor);
       if (is_new) {
         continue;
       }
-      StoredTensor& have = place->second;
+      StoredTensor& have = found->second;
       if (have.dtype != tensor.dtype || have.shape != tensor.shape || have.scope != tensor.scope) {
         throw Error("checkpoint.incomplete",
                     "ranks wrote '" + name + "' with different shapes or dtypes");

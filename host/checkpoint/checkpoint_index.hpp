@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The index of a checkpoint, index.json: place, type and shape of each entry of the state, a
+// The index of a checkpoint, index.json: location, type and shape of each entry of the state, a
 // checksum for each piece of a tensor, and the metadata of the run. docs/checkpoints.md specifies
 // the format byte by byte.
 // Invariant: an index that was read is complete. The pieces of a tensor cover it exactly once and

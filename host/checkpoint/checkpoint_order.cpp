@@ -18,13 +18,13 @@ namespace {
 
 // A checkpoint that can be read, by what its index says.
 struct TakenAt {
-  size_t place = 0;  // in the list
+  size_t index = 0;  // in the list
   std::string name;
   std::string time;
   uint64_t step = 0;
 };
 
-// A checkpoint whose place in the order is unknown.
+// A checkpoint whose position in the order is unknown.
 struct Unreadable {
   std::string name;
   std::string why;
@@ -59,7 +59,7 @@ void vote(const std::shared_ptr<CheckpointStore>& storage,
   }
   if (latest == by_time.back().name + "\n") {
     for (size_t i = 0; i < taken.size(); ++i) {
-      order.checkpoints[taken[i].place] = by_time[i].name;
+      order.checkpoints[taken[i].index] = by_time[i].name;
     }
   }
   order.warnings.push_back(formatted(
@@ -68,7 +68,7 @@ void vote(const std::shared_ptr<CheckpointStore>& storage,
       "{} by number, {} by time; using {}",
       storage->address(taken.back().name),
       by_time.back().name,
-      order.checkpoints[taken.back().place]));
+      order.checkpoints[taken.back().index]));
 }
 
 // The checkpoint that `latest` names; "" if it names none.
@@ -99,10 +99,10 @@ void check_latest(CheckpointStore& storage,
 
 // Checkpoints with a corrupt COMMITTED come last, because each may be the newest. If `latest` names
 // the newest of the others, they come first instead, as a last resort.
-void place_corrupt(const std::vector<Unreadable>& corrupt,
-                   const std::string& latest,
-                   const std::vector<std::string>& valid,
-                   CheckpointOrder& order) {
+void insert_corrupt(const std::vector<Unreadable>& corrupt,
+                    const std::string& latest,
+                    const std::vector<std::string>& valid,
+                    CheckpointOrder& order) {
   if (corrupt.empty() || valid.empty() || latest != valid.back() + "\n") {
     return;
   }
@@ -148,7 +148,7 @@ CheckpointOrder checkpoint_order(const std::shared_ptr<CheckpointStore>& storage
       return std::ranges::find(corrupt, name, &Unreadable::name) != corrupt.end();
     });
     check_latest(*storage, *latest, valid, order);
-    place_corrupt(corrupt, *latest, valid, order);
+    insert_corrupt(corrupt, *latest, valid, order);
   }
   return order;
 }

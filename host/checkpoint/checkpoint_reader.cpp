@@ -31,7 +31,7 @@ constexpr uint64_t kMostSkipped = uint64_t{1} << 20;
 // and rank.
 constexpr uint64_t kMostTextBytes = uint64_t{1} << 30;
 
-struct Place {
+struct Location {
   std::shared_ptr<CheckpointStore> storage;
   std::string checkpoint;
 };
@@ -40,15 +40,18 @@ struct Place {
 // that is not sequential first verifies the whole piece.
 class StoredSource final : public TensorSource {
  public:
-  StoredSource(Place place, std::string name, at::ScalarType dtype, const StoredTensor& tensor)
+  StoredSource(Location location,
+               std::string name,
+               at::ScalarType dtype,
+               const StoredTensor& tensor)
       : TensorSource(dtype, tensor.shape),
-        place_(std::move(place)),
+        location_(std::move(location)),
         name_(std::move(name)),
         pieces_(tensor.pieces),
         progress_(tensor.pieces.size()) {
-    places_.reserve(pieces_.size());
+    tensor_pieces_.reserve(pieces_.size());
     for (const StoredPiece& piece : pieces_) {
-      places_.push_back(piece_of(tensor, piece));
+      tensor_pieces_.push_back(piece_of(tensor, piece));
     }
   }
 
@@ -60,7 +63,7 @@ class StoredSource final : public TensorSource {
     for (size_t i = 0; i < pieces_.size(); ++i) {
       Batch batch;
       for_each_shared_range(
-          wanted, places_[i], [&](int64_t in_out, int64_t in_piece, int64_t numel) {
+          wanted, tensor_pieces_[i], [&](int64_t in_out, int64_t in_piece, int64_t numel) {
             const Range range{in_out, in_piece, numel};
             if (!batch.empty() && !is_read_with(batch, range)) {
               read_batch(i, batch, out);
@@ -113,17 +116,17 @@ class StoredSource final : public TensorSource {
     auto* const bytes = static_cast<std::byte*>(out.mutable_data_ptr());
     const int64_t first = batch.front().in_piece;
     const uint64_t begin = pieces_[i].begin + bytes_of(first);
-    const auto place = [&](const Range& range) {
+    const auto part_of_out = [&](const Range& range) {
       return std::span(bytes + bytes_of(range.in_out), bytes_of(range.numel));
     };
     if (batch.size() == 1) {
-      read_bytes(i, begin, place(batch.front()));
+      read_bytes(i, begin, part_of_out(batch.front()));
       return;
     }
     std::vector<std::byte> together(bytes_of(batch.back().in_piece + batch.back().numel - first));
     read_bytes(i, begin, together);
     for (const Range& range : batch) {
-      std::memcpy(place(range).data(),
+      std::memcpy(part_of_out(range).data(),
                   together.data() + bytes_of(range.in_piece - first),
                   bytes_of(range.numel));
     }
@@ -140,7 +143,7 @@ class StoredSource final : public TensorSource {
     }
     Checksum* const sum = progress.is_whole ? nullptr : &progress.sum;
     try {
-      read_summed(*place_.storage, place_.checkpoint, piece.file, begin, out, sum);
+      read_summed(*location_.storage, location_.checkpoint, piece.file, begin, out, sum);
     } catch (...) {
       if (sum != nullptr) {
         progress = Progress();  // the checksum is unusable
@@ -161,7 +164,7 @@ class StoredSource final : public TensorSource {
     std::vector<std::byte> buffer(std::min(kLookedAt, piece.end - piece.begin));
     for (uint64_t at = piece.begin; at < piece.end; at += kLookedAt) {
       const auto part = std::span(buffer).first(std::min(kLookedAt, piece.end - at));
-      read_summed(*place_.storage, place_.checkpoint, piece.file, at, part, &progress.sum);
+      read_summed(*location_.storage, location_.checkpoint, piece.file, at, part, &progress.sum);
     }
     conclude(i, progress);
   }
@@ -172,7 +175,7 @@ class StoredSource final : public TensorSource {
       throw Error("checkpoint.damaged",
                   formatted("{}: {} is corrupt: entry '{}', bytes {} to {}, has the checksum {}, "
                             "expected {}",
-                            place_.storage->address(place_.checkpoint),
+                            location_.storage->address(location_.checkpoint),
                             piece.file,
                             name_,
                             piece.begin,
@@ -183,10 +186,10 @@ class StoredSource final : public TensorSource {
     progress_[i].is_whole = true;
   }
 
-  Place place_;
+  Location location_;
   std::string name_;
   std::vector<StoredPiece> pieces_;
-  std::vector<TensorPiece> places_;  // of the pieces, in the tensor
+  std::vector<TensorPiece> tensor_pieces_;  // of the pieces, in the tensor
   mutable std::mutex mutex_;
   mutable std::vector<Progress> progress_;
 };
@@ -213,7 +216,7 @@ std::string read_text(CheckpointStore& storage,
   return text;
 }
 
-void put_entries(const StoredEntries& entries, const Place& place, StateTree& tree) {
+void put_entries(const StoredEntries& entries, const Location& location, StateTree& tree) {
   for (const auto& [name, number] : entries.numbers) {
     if (const auto* const integer = std::get_if<int64_t>(&number.value)) {
       tree.put_int(name, *integer, number.scope);
@@ -222,7 +225,7 @@ void put_entries(const StoredEntries& entries, const Place& place, StateTree& tr
     }
   }
   for (const auto& [name, tensor] : entries.tensors) {
-    auto source = std::make_shared<StoredSource>(place, name, dtype_of(tensor), tensor);
+    auto source = std::make_shared<StoredSource>(location, name, dtype_of(tensor), tensor);
     if (tensor.is_bytes) {
       const at::Tensor bytes = source->whole();
       tree.put_bytes(
@@ -240,7 +243,9 @@ bool have_equal_rows(const StoredTensor& a, const StoredTensor& b) {
 }
 
 // Concatenates the rows of all ranks.
-void put_rows(const std::vector<StoredEntries>& by_rank, const Place& place, StateTree& tree) {
+void put_rows(const std::vector<StoredEntries>& by_rank,
+              const Location& location,
+              StateTree& tree) {
   std::map<std::string, StoredTensor> whole;
   for (const StoredEntries& entries : by_rank) {
     for (const auto& [name, tensor] : entries.tensors) {
@@ -259,7 +264,7 @@ void put_rows(const std::vector<StoredEntries>& by_rank, const Place& place, Sta
       const auto bytes_before = checked_bytes(rows.shape, element);
       if (!are_equal || !bytes_before.has_value() || !checked_bytes(shape, element).has_value()) {
         throw Error("checkpoint.damaged",
-                    place.storage->address(place.checkpoint) + ": '" + name +
+                    location.storage->address(location.checkpoint) + ": '" + name +
                         "' has different dimensions or dtypes on its ranks");
       }
       for (StoredPiece piece : tensor.pieces) {
@@ -274,8 +279,9 @@ void put_rows(const std::vector<StoredEntries>& by_rank, const Place& place, Sta
     }
   }
   for (const auto& [name, tensor] : whole) {
-    tree.put_source(
-        name, std::make_shared<StoredSource>(place, name, dtype_of(tensor), tensor), kStateByRow);
+    tree.put_source(name,
+                    std::make_shared<StoredSource>(location, name, dtype_of(tensor), tensor),
+                    kStateByRow);
   }
 }
 
@@ -367,7 +373,7 @@ void CheckpointReader::check_header(const StoredFile& file) const {
 StateTree CheckpointReader::state(uint32_t rank,
                                   uint32_t num_ranks,
                                   std::vector<std::string>* dropped) const {
-  const Place place{storage_, checkpoint_};
+  const Location location{storage_, checkpoint_};
   for (size_t i = rank; i < index_.files.size(); i += num_ranks) {
     check_header(index_.files[i]);
   }
@@ -375,12 +381,12 @@ StateTree CheckpointReader::state(uint32_t rank,
   for (const auto& [name, version] : index_.versions) {
     tree.set_version(name, version);
   }
-  put_entries(index_.shared, place, tree);
+  put_entries(index_.shared, location, tree);
   if (num_ranks == index_.by_rank.size()) {
-    put_entries(index_.by_rank.at(rank), place, tree);
+    put_entries(index_.by_rank.at(rank), location, tree);
     return tree;
   }
-  put_rows(index_.by_rank, place, tree);
+  put_rows(index_.by_rank, location, tree);
   if (dropped != nullptr && !index_.by_rank.empty()) {
     const StoredEntries& first = index_.by_rank.front();
     for (const auto& [name, number] : first.numbers) {
@@ -396,10 +402,10 @@ StateTree CheckpointReader::state(uint32_t rank,
 }
 
 void CheckpointReader::verify() const {
-  const Place place{storage_, checkpoint_};
+  const Location location{storage_, checkpoint_};
   const auto verify_all = [&](const StoredEntries& entries) {
     for (const auto& [name, tensor] : entries.tensors) {
-      StoredSource(place, name, dtype_of(tensor), tensor).verify();
+      StoredSource(location, name, dtype_of(tensor), tensor).verify();
     }
   };
   std::ranges::for_each(index_.files, [&](const StoredFile& file) { check_header(file); });

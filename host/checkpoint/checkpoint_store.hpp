@@ -56,11 +56,11 @@ class CheckpointStore {
   // Cancels an open checkpoint and removes its files. A missing checkpoint is not an error.
   virtual void abort(const std::string& checkpoint) = 0;
 
-  // The committed checkpoints, in the order of their commits. A checkpoint whose place in the order
-  // cannot be read is last: it may be the newest, and whoever opens it reports the error.
+  // The committed checkpoints, in the order of their commits. A checkpoint whose position in the
+  // order cannot be read is last: it may be the newest, and whoever opens it reports the error.
   virtual std::vector<std::string> list() = 0;
   // The files of a committed checkpoint, sorted.
-  // Errors   storage.not_found; checkpoint.damaged if its place in the order cannot be read
+  // Errors   storage.not_found; checkpoint.damaged if its position in the order cannot be read
   virtual std::vector<std::string> list_files(const std::string& checkpoint) = 0;
   // Size in bytes.
   // Errors  storage.not_found; checkpoint.damaged if it is not a file

@@ -53,7 +53,7 @@ struct Written {
   const TensorSource* source = nullptr;  // set otherwise
   bool is_bytes = false;
   std::optional<TensorPiece> piece;  // absent: the whole
-  SafeTensor place;                  // in the file
+  SafeTensor header;                 // in the file
 
   int64_t numel() const { return source != nullptr ? source->numel() : tensor.numel(); }
 };
@@ -72,10 +72,10 @@ Written written(const std::string& name, const StateEntry& entry) {
   } else {
     result.tensor = std::get<at::Tensor>(entry.value);
   }
-  result.place.name = name;
-  result.place.dtype =
+  result.header.name = name;
+  result.header.dtype =
       result.source != nullptr ? result.source->dtype() : result.tensor.scalar_type();
-  result.place.shape =
+  result.header.shape =
       result.source != nullptr ? result.source->shape() : result.tensor.sizes().vec();
   result.piece = entry.piece;
   return result;
@@ -168,7 +168,7 @@ std::vector<Written> assigned_to(const RankRole& role, const StateTree& tree, Ra
       continue;
     }
     Written what = written(name, entry);
-    const auto bytes = static_cast<uint64_t>(what.numel()) * c10::elementSize(what.place.dtype);
+    const auto bytes = static_cast<uint64_t>(what.numel()) * c10::elementSize(what.header.dtype);
     const bool is_mine = !is_replicated    ? true
                          : entry.is_sliced ? slices.give(bytes) == of_slice.index
                                            : wholes.give(bytes) == of_whole.index;
@@ -177,8 +177,9 @@ std::vector<Written> assigned_to(const RankRole& role, const StateTree& tree, Ra
     }
   }
   // Largest elements first, so that the offset of each tensor is a multiple of its element size.
-  std::ranges::stable_sort(
-      mine, std::greater(), [](const Written& what) { return c10::elementSize(what.place.dtype); });
+  std::ranges::stable_sort(mine, std::greater(), [](const Written& what) {
+    return c10::elementSize(what.header.dtype);
+  });
   return mine;
 }
 
@@ -191,13 +192,13 @@ RankShare write_share(const StateTree& tree,
                       const std::atomic<bool>& give_up) {
   RankShare share;
   const std::vector<Written> mine = assigned_to(role, tree, share);
-  std::vector<SafeTensor> places;
-  places.reserve(mine.size());
+  std::vector<SafeTensor> headers;
+  headers.reserve(mine.size());
   for (const Written& what : mine) {
-    places.push_back(what.place);
+    headers.push_back(what.header);
   }
   const std::string header = safetensors_header(
-      places,
+      headers,
       {{"format", "pt"}, {"writer", "tenon.checkpoint"}, {"rank", std::to_string(role.rank())}});
   const std::string name = rank_file_name(role.rank(), role.num_ranks());
   const auto file = storage.create_file(checkpoint, name);
@@ -209,21 +210,21 @@ RankShare write_share(const StateTree& tree,
     const Written& what = mine[i];
     const uint64_t sum = write_tensor(what, *file, give_up);
     const uint32_t scope = what.entry->scope;
-    StoredTensor& stored = (is_own(scope) ? share.own : share.shared).tensors[what.place.name];
-    stored.dtype = *safetensors_dtype(what.place.dtype);
-    stored.shape = what.piece ? what.piece->shape() : what.place.shape;
+    StoredTensor& stored = (is_own(scope) ? share.own : share.shared).tensors[what.header.name];
+    stored.dtype = *safetensors_dtype(what.header.dtype);
+    stored.shape = what.piece ? what.piece->shape() : what.header.shape;
     stored.scope = scope;
     stored.is_bytes = what.is_bytes;
     if (what.numel() > 0) {
       stored.pieces = {{.file = name,
-                        .begin = places[i].begin,
-                        .end = places[i].end,
+                        .begin = headers[i].begin,
+                        .end = headers[i].end,
                         .first = what.piece ? what.piece->first() : 0,
                         .numel = what.numel(),
                         .xxh3 = sum,
                         .box = what.piece ? what.piece->box() : std::nullopt}};
     }
-    end = places[i].end;
+    end = headers[i].end;
   }
   file->close();
   share.files = {{name, end, header_sum.value()}};

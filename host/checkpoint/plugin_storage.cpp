@@ -70,9 +70,9 @@ std::vector<std::string> usable(std::vector<std::string> names) {
 
 }  // namespace
 
-PluginStorage::PluginStorage(ComponentInstance instance, const std::string& place)
+PluginStorage::PluginStorage(ComponentInstance instance, const std::string& location)
     : proxy_(std::move(instance)) {
-  call([&] { proxy_.connect(place); });
+  call([&] { proxy_.connect(location); });
 }
 
 void PluginStorage::open(const std::string& checkpoint, bool is_first) {

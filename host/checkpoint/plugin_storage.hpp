@@ -14,10 +14,10 @@ namespace tenon {
 
 class PluginStorage final : public CheckpointStore {
  public:
-  // Connects to the storage. `place` identifies the run and the content: "mlp-7/checkpoints".
+  // Connects to the storage. `location` identifies the run and the content: "mlp-7/checkpoints".
   //
   // Errors   storage.io, storage.not_found; plugin.missing_interface
-  PluginStorage(ComponentInstance instance, const std::string& place);
+  PluginStorage(ComponentInstance instance, const std::string& location);
 
   void open(const std::string& checkpoint, bool is_first) override;
   std::unique_ptr<CheckpointFile> create_file(const std::string& checkpoint,

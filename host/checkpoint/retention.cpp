@@ -53,7 +53,7 @@ std::vector<std::string> selected(std::span<const KeptCheckpoint> kept, const Re
 std::vector<std::string> checkpoints_to_remove(std::span<const KeptCheckpoint> kept,
                                                const RetentionRule& rule) {
   std::vector<std::string> names = selected(kept, rule);
-  if (!std::ranges::all_of(kept, &KeptCheckpoint::is_place_known)) {
+  if (!std::ranges::all_of(kept, &KeptCheckpoint::is_order_known)) {
     std::vector<KeptCheckpoint> by_time(kept.begin(), kept.end());
     sort_unknown_order(by_time);
     const std::vector<std::string> also = selected(by_time, rule);
@@ -65,7 +65,7 @@ std::vector<std::string> checkpoints_to_remove(std::span<const KeptCheckpoint> k
 }
 
 void sort_unknown_order(std::vector<KeptCheckpoint>& kept) {
-  if (!std::ranges::all_of(kept, &KeptCheckpoint::is_place_known)) {
+  if (!std::ranges::all_of(kept, &KeptCheckpoint::is_order_known)) {
     std::ranges::stable_sort(
         kept, {}, [](const KeptCheckpoint& one) { return std::tie(one.time, one.step); });
   }

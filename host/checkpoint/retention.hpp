@@ -18,7 +18,7 @@ struct KeptCheckpoint {
   std::optional<double> metric = std::nullopt;  // of keep_best; null if not measured
   bool is_pinned = false;
   std::string time = {};       // of the save, UTC, as in index.json; "" if unknown
-  bool is_place_known = true;  // false: its place in the order of commits has no checksum
+  bool is_order_known = true;  // false: its position in the order of commits has no checksum
 };
 
 enum class BestMode { kMin, kMax };
@@ -32,12 +32,12 @@ struct RetentionRule {
 
 // Returns the names of checkpoints that no part of the rule keeps, oldest first. `kept` is in the
 // order of commits. A checkpoint with a NaN metric is never among the best; among equal metrics,
-// the newer checkpoint wins. If a place in the order is not known, a checkpoint is removed only if
-// the order by time and step selects it too: one flipped bit then removes no newer checkpoint.
+// the newer checkpoint wins. If a position in the order is not known, a checkpoint is removed only
+// if the order by time and step selects it too: one flipped bit then removes no newer checkpoint.
 std::vector<std::string> checkpoints_to_remove(std::span<const KeptCheckpoint> kept,
                                                const RetentionRule& rule);
 
-// Sorts by time and step if a place in the order of commits is not known.
+// Sorts by time and step if a position in the order of commits is not known.
 void sort_unknown_order(std::vector<KeptCheckpoint>& kept);
 
 }  // namespace tenon

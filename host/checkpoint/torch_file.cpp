@@ -3,7 +3,7 @@
 
 #include "host/error/error.hpp"
 #include "host/io/durable_file.hpp"
-#include "host/io/export_place.hpp"
+#include "host/io/export_target.hpp"
 #include "host/text/formatted.hpp"
 
 #include <ATen/core/Dict.h>
@@ -132,22 +132,22 @@ uint64_t write_torch_file(const std::string& path,
                           const std::function<at::Tensor(size_t source)>& read) {
   namespace fs = std::filesystem;
   make_folders(fs::absolute(path).lexically_normal().parent_path().string());
-  const ExportPlace place(path);
+  const ExportTarget target(path);
   std::error_code ignored;
-  if (fs::exists(place.path(), ignored)) {
+  if (fs::exists(target.path(), ignored)) {
     throw Error("weights.exists",
-                place.path() + " already exists; pass another path, or remove it");
+                target.path() + " already exists; pass another path, or remove it");
   }
-  DurableFile file = DurableFile::create(place.temporary());
+  DurableFile file = DurableFile::create(target.temporary());
   uint64_t bytes = 0;
   try {
     Archive archive(file);
     bytes = write_archive(archive, tensors, read);
     file.sync();
     file.close();
-    place.publish_new_file();
+    target.publish_new_file();
   } catch (...) {
-    ::unlink(place.temporary().c_str());
+    ::unlink(target.temporary().c_str());
     throw;
   }
   return bytes;

@@ -70,14 +70,14 @@ void write_tensors(CheckpointFile& file,
                    const std::vector<WeightTensor>& tensors,
                    const std::vector<size_t>& members,
                    const std::function<at::Tensor(size_t i)>& read) {
-  std::vector<SafeTensor> places;
-  places.reserve(members.size());
+  std::vector<SafeTensor> headers;
+  headers.reserve(members.size());
   for (const size_t i : members) {
-    places.push_back(
+    headers.push_back(
         {.name = tensors[i].name, .dtype = tensors[i].dtype, .shape = tensors[i].shape});
   }
   // "pt" (PyTorch): other programs require the name of the framework.
-  const std::string header = safetensors_header(places, {{"format", "pt"}});
+  const std::string header = safetensors_header(headers, {{"format", "pt"}});
   file.write(std::as_bytes(std::span(header)));
   for (const size_t i : members) {
     const at::Tensor tensor = read(i).contiguous();
@@ -180,29 +180,29 @@ std::map<std::string, std::string> index_of_weights(const std::string& text,
 
 }  // namespace
 
-NewFolder::NewFolder(const std::string& path) : place_(with_parent(path)) {
-  const fs::path full = place_.path();
+NewFolder::NewFolder(const std::string& path) : target_(with_parent(path)) {
+  const fs::path full = target_.path();
   std::error_code failed;
   if (fs::exists(full, failed) && !(fs::is_directory(full, failed) && fs::is_empty(full, failed))) {
     throw Error("weights.exists",
-                place_.path() +
+                target_.path() +
                     " already exists and is not an empty folder; pass another path, or remove it");
   }
-  make_folders(place_.temporary());
+  make_folders(target_.temporary());
 }
 
 NewFolder::~NewFolder() {
   if (!is_finished_) {
     std::error_code ignored;
-    fs::remove_all(place_.temporary(), ignored);
+    fs::remove_all(target_.temporary(), ignored);
   }
 }
 
 void NewFolder::finish() {
-  sync_folder(place_.temporary());
-  rename_path(place_.temporary(), place_.path());
+  sync_folder(target_.temporary());
+  rename_path(target_.temporary(), target_.path());
   is_finished_ = true;
-  sync_folder(fs::path(place_.path()).parent_path().string());
+  sync_folder(fs::path(target_.path()).parent_path().string());
 }
 
 WrittenWeights write_weights_files(const NewFile& create,
@@ -374,8 +374,8 @@ void WeightsFolder::add_file(const std::string& name,
       path);
   for (const SafeTensor& tensor : content.tensors) {
     if (index != nullptr) {
-      const auto place = index->find(tensor.name);
-      if (place == index->end() || place->second != name) {
+      const auto found = index->find(tensor.name);
+      if (found == index->end() || found->second != name) {
         throw Error(
             "weights.bad_folder",
             path + " has the tensor '" + tensor.name + "', which " + kIndex + " does not list");

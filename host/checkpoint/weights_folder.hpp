@@ -10,7 +10,7 @@
 
 #include "host/checkpoint/checkpoint_store.hpp"
 #include "host/checkpoint/safetensors.hpp"
-#include "host/io/export_place.hpp"
+#include "host/io/export_target.hpp"
 #include "host/tensor/state/tensor_source.hpp"
 
 #include <ATen/core/Tensor.h>
@@ -37,13 +37,13 @@ class NewFolder {
   NewFolder(const NewFolder&) = delete;
   NewFolder& operator=(const NewFolder&) = delete;
 
-  std::string file(const std::string& name) const { return place_.temporary() + "/" + name; }
+  std::string file(const std::string& name) const { return target_.temporary() + "/" + name; }
   // Moves the folder to its final path, durably. Its files must be synced.
   // Errors  storage.io
   void finish();
 
  private:
-  ExportPlace place_;
+  ExportTarget target_;
   bool is_finished_ = false;
 };
 

@@ -21,12 +21,12 @@ std::string shown(const fs::path& folder) {
   return failed || near.empty() || *near.begin() == ".." ? folder.string() : near.string();
 }
 
-constexpr const char* kDefaultPlaces[] = {"../plugins", TENON_INSTALLED_PLUGINS};
+constexpr const char* kDefaultFolders[] = {"../plugins", TENON_INSTALLED_PLUGINS};
 
 // The default folder, if one exists.
 std::optional<fs::path> default_folder(const fs::path& program) {
-  for (const char* const place : kDefaultPlaces) {
-    const fs::path folder = (program.parent_path() / place).lexically_normal();
+  for (const char* const relative : kDefaultFolders) {
+    const fs::path folder = (program.parent_path() / relative).lexically_normal();
     std::error_code ignored;  // an inaccessible folder counts as missing
     if (fs::is_directory(folder, ignored)) {
       return folder;
@@ -55,8 +55,8 @@ std::vector<PluginFolder> choose_plugin_folders(const std::vector<std::string>& 
     return {{shown(*folder), "the default"}};
   }
   std::string looked;
-  for (const char* const place : kDefaultPlaces) {
-    const fs::path folder = (program.parent_path() / place).lexically_normal();
+  for (const char* const relative : kDefaultFolders) {
+    const fs::path folder = (program.parent_path() / relative).lexically_normal();
     looked += (looked.empty() ? "" : " nor ") + folder.string();
   }
   throw Error("usage.no_plugin_dir",

@@ -29,7 +29,7 @@ std::string shortest_text(double number) {
 }
 
 std::string json_text(const ShownRow& row, const std::vector<RowColumn>& columns) {
-  nlohmann::ordered_json json = {{"table", row.table}, {"id", row.id}, {"place", row.place}};
+  nlohmann::ordered_json json = {{"table", row.table}, {"id", row.id}, {"place", row.source}};
   for (const RowColumn& column : columns) {
     if (column.is_list) {
       json["columns"][column.name] = column.numbers;
@@ -46,7 +46,7 @@ std::string row_text(const ShownRow& row, const std::vector<RowColumn>& columns,
   if (form == RowTextForm::kJson) {
     return json_text(row, columns);
   }
-  std::string text = formatted("table {}, id {}, {}\n", row.table, row.id, row.place);
+  std::string text = formatted("table {}, id {}, {}\n", row.table, row.id, row.source);
   size_t width = 0;
   for (const RowColumn& column : columns) {
     width = std::max(width, printable_line(column.name).size());
@@ -69,7 +69,7 @@ std::string exported_row_text(const std::string& folder,
   const std::vector<std::filesystem::path> files = row_files(folder, table);
   for (const std::filesystem::path& file : files) {
     if (const auto row = find_row(file, id)) {
-      return row_text({.table = table, .id = id, .place = file.string()}, *row, form);
+      return row_text({.table = table, .id = id, .source = file.string()}, *row, form);
     }
   }
   throw Error(

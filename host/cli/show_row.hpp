@@ -18,7 +18,7 @@ enum class RowTextForm { kLines, kJson };
 struct ShownRow {
   std::string table;
   std::int64_t id;
-  std::string place;  // the file or other source of the row
+  std::string source;  // the file or other source of the row
 };
 
 // Returns the row as text that ends in a line break. Numbers have full precision: they parse to the

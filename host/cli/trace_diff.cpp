@@ -99,7 +99,7 @@ class TraceReader {
   std::uint64_t num_lines_ = 0;
 };
 
-std::string place_of(const json& event) {
+std::string position_of(const json& event) {
   return "step " + event["step"].dump() + ", " + event["event"].get<std::string>();
 }
 
@@ -146,7 +146,7 @@ std::string ending(const TraceReader& shorter,
                    std::uint64_t num_events,
                    const json& next) {
   return "  " + shorter.file() + " ends after " + counted(num_events, "event") + " (" +
-         place_of(last) + "), and " + longer.file() + " goes on (" + place_of(next) + ")\n";
+         position_of(last) + "), and " + longer.file() + " goes on (" + position_of(next) + ")\n";
 }
 
 }  // namespace
@@ -168,7 +168,8 @@ TraceComparison compare_traces(const std::string& file_a, const std::string& fil
       continue;
     }
     const json& here = a ? *a : *b;
-    std::string text = formatted("different from line {} on: {}\n", num_events + 1, place_of(here));
+    std::string text =
+        formatted("different from line {} on: {}\n", num_events + 1, position_of(here));
     if (a && b) {
       text += difference(*a, *b, of_a, of_b);
     } else {

@@ -6,7 +6,7 @@
 #include "host/cli/launched_run.hpp"
 #include "host/cli/recipe_lock.hpp"
 #include "host/cli/used_plugins.hpp"
-#include "host/device/gpu_places.hpp"
+#include "host/device/gpu_files.hpp"
 #include "host/distributed/failures/early_failure.hpp"
 #include "host/distributed/launch/binding.hpp"
 #include "host/distributed/ranks/topology.hpp"
@@ -146,7 +146,7 @@ ExitCode run_recipe(const CommandLine& line, const Invocation& invocation) {
                            .profile = line.profile,
                            .is_eval_only = line.action == &kEvaluateAction,
                            .which = line.which,
-                           .gpu = gpu_places_of(own_program()),
+                           .gpu = gpu_files_of(own_program()),
                            .tables = line.tables,
                            .ranks = ranks,
                            .weights = line.weights_import};

@@ -77,7 +77,7 @@ class MixSource final : public DataSource {
   std::string place_of(const Window* window, int64_t index) override;
 
  private:
-  // Samples of each source, and their places among the indices of the mix.
+  // Samples of each source, and their positions among the indices of the mix.
   struct Split {
     std::vector<std::vector<int64_t>> samples;
     std::vector<std::vector<int64_t>> rows;

@@ -31,18 +31,18 @@ std::optional<int> gpu_index(std::string_view name) {
   return index;
 }
 
-ComputeDevice on_gpu(const GpuPlaces& places, int index) {
+ComputeDevice on_gpu(const GpuFiles& files, int index) {
   ComputeDevice device;
-  device.gpu = open_gpu(places.module, index);
+  device.gpu = open_gpu(files.module, index);
   device.torch = device.gpu->device();
   return device;
 }
 
-ComputeDevice open_best(const GpuPlaces& places) {
-  const GpuDriver driver = ask_gpu_driver(places.driver);
+ComputeDevice open_best(const GpuFiles& files) {
+  const GpuDriver driver = ask_gpu_driver(files.driver);
   if (driver.num_gpus > 0) {
     try {
-      return on_gpu(places, 0);
+      return on_gpu(files, 0);
     } catch (const Error& error) {
       ComputeDevice device;
       device.warning = std::string("a GPU exists, but the run uses the CPU: ") + error.what();
@@ -54,12 +54,12 @@ ComputeDevice open_best(const GpuPlaces& places) {
 
 }  // namespace
 
-ComputeDevice open_device(std::string_view name, const GpuPlaces& places) {
+ComputeDevice open_device(std::string_view name, const GpuFiles& files) {
   if (name == "cpu") {
     return {};
   }
   if (name == "auto") {
-    return open_best(places);
+    return open_best(files);
   }
   const std::string shown(name);
   const std::optional<int> index = gpu_index(name);
@@ -67,7 +67,7 @@ ComputeDevice open_device(std::string_view name, const GpuPlaces& places) {
     throw Error("device.unavailable",
                 "'" + shown + "' is not a device; use \"auto\", \"cpu\", \"cuda\" or \"cuda:N\"");
   }
-  const GpuDriver driver = ask_gpu_driver(places.driver);
+  const GpuDriver driver = ask_gpu_driver(files.driver);
   if (driver.num_gpus == 0) {
     throw Error("device.unavailable",
                 "'" + shown + "' is not available: " + driver.problem +
@@ -79,7 +79,7 @@ ComputeDevice open_device(std::string_view name, const GpuPlaces& places) {
                           shown,
                           driver.num_gpus - 1));
   }
-  return on_gpu(places, *index);
+  return on_gpu(files, *index);
 }
 
 std::string describe_device(const ComputeDevice& device) {

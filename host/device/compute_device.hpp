@@ -5,7 +5,7 @@
 #pragma once
 
 #include "host/device/gpu.hpp"
-#include "host/device/gpu_places.hpp"
+#include "host/device/gpu_files.hpp"
 
 #include <ATen/core/Tensor.h>
 
@@ -26,7 +26,7 @@ struct ComputeDevice {
 //
 // Errors   device.unavailable: the driver, GPU or module is missing, or the name is invalid
 // Threads  [main], once, before the first operator and any other thread
-ComputeDevice open_device(std::string_view name, const GpuPlaces& places);
+ComputeDevice open_device(std::string_view name, const GpuFiles& files);
 
 // Returns one line for display: the GPU, if any, and "2 threads, AVX512, MKL_CBWR=AUTO,STRICT".
 std::string describe_device(const ComputeDevice& device);

@@ -28,7 +28,7 @@ class DistinctIds {
   void grow();
 
   std::vector<int64_t> ids_;
-  std::vector<uint32_t> places_;  // size is a power of two; position + 1, or 0 if free
+  std::vector<uint32_t> slots_;  // size is a power of two; position + 1, or 0 if free
 };
 
 }  // namespace tenon

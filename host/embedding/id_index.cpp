@@ -133,7 +133,7 @@ void IdIndex::begin_growth() {
 }
 
 // Stores an id in the first bucket from `home` on that has a free slot.
-void IdIndex::place(uint64_t home, int64_t id, int32_t number) noexcept {
+void IdIndex::store(uint64_t home, int64_t id, int32_t number) noexcept {
   uint64_t at = home;
   while ((buckets_[at].state & kUsed) == kSlots) {
     buckets_[at].state += kPassed;
@@ -203,7 +203,7 @@ void IdIndex::move_one_bucket() {
       }
     }
     for (size_t i = 0; i < n; ++i) {
-      place(new_homes[i], ids[i], numbers[i]);
+      store(new_homes[i], ids[i], numbers[i]);
     }
   }
   --frontier_;
@@ -222,7 +222,7 @@ void IdIndex::insert(int64_t id, int32_t number) {
     begin_growth();
   }
   ensure_beyond();
-  place(home_of(hash(id)), id, number);
+  store(home_of(hash(id)), id, number);
   ++size_;
   // The frontier falls in proportion to the insertions left until growing ends.
   const auto span = static_cast<double>(growth_end_ - growth_begin_);

@@ -91,7 +91,7 @@ class IdIndex {
   void find_anywhere(std::span<const int64_t> ids, int32_t* numbers) const noexcept;
   void find_avx512(std::span<const int64_t> ids, int32_t* numbers) const noexcept;
 
-  void place(uint64_t home, int64_t id, int32_t number) noexcept;
+  void store(uint64_t home, int64_t id, int32_t number) noexcept;
   void remove(uint64_t home, uint64_t at, uint32_t slot) noexcept;
   void begin_growth();
   void move_one_bucket();

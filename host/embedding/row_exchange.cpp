@@ -90,13 +90,13 @@ void RowExchange::send(std::span<const int64_t> numbers,
 std::vector<const float*> RowExchange::receive() {
   TENON_ASSERT(numbers_work_ != nullptr, "something was sent");
   std::exchange(numbers_work_, nullptr)->wait();
-  std::vector<const float*> places;
+  std::vector<const float*> rows;
   const auto* in = numbers_.const_data_ptr<float>();
   for (const int64_t count : expected_) {
-    places.push_back(in);
+    rows.push_back(in);
     in += count;
   }
-  return places;
+  return rows;
 }
 
 }  // namespace tenon

@@ -5,7 +5,7 @@
 #include "host/embedding/parquet_module.hpp"
 #include "host/error/error.hpp"
 #include "host/io/durable_file.hpp"
-#include "host/io/export_place.hpp"
+#include "host/io/export_target.hpp"
 #include "host/tensor/dtype.hpp"
 #include "host/text/formatted.hpp"
 
@@ -110,7 +110,7 @@ double unsigned_at(const char* at) {
 class PartialFile {
  public:
   // Errors  export.in_use if another process writes the file; DiskError
-  explicit PartialFile(const std::filesystem::path& file) : place_(file.string()) {}
+  explicit PartialFile(const std::filesystem::path& file) : target_(file.string()) {}
   ~PartialFile() {
     std::error_code ignored;
     std::filesystem::remove(path(), ignored);  // if it was not completed
@@ -118,12 +118,12 @@ class PartialFile {
   PartialFile(const PartialFile&) = delete;
   PartialFile& operator=(const PartialFile&) = delete;
 
-  const std::string& path() const { return place_.temporary(); }
+  const std::string& path() const { return target_.temporary(); }
   // Errors  DiskError
-  void complete() { publish_file(path(), place_.path()); }
+  void complete() { publish_file(path(), target_.path()); }
 
  private:
-  ExportPlace place_;
+  ExportTarget target_;
 };
 
 // A file of rows that is open for reading.

@@ -37,7 +37,7 @@ struct StepRows {
       const uint32_t position = ids.add(entries[e]);
       positions[e] = position;
       if (position == rows.size()) {
-        make_place();
+        make_room();
       }
       if (has_row[position] == 0 && seen[position]++ == 0) {
         pending.push_back(position);
@@ -52,7 +52,7 @@ struct StepRows {
       const uint32_t position = ids.add(asked.ids[i]);
       positions[i] = position;
       if (position == rows.size()) {
-        make_place();
+        make_room();
       }
       if (has_row[position] == 0) {
         if (seen[position] == 0) {
@@ -81,7 +81,7 @@ struct StepRows {
     pending.clear();
   }
 
-  void make_place() {
+  void make_room() {
     rows.push_back(kNoRow);
     has_row.push_back(0);
     used.push_back(0);

@@ -128,14 +128,14 @@ Table& TableSet::table(size_t i) {
 }
 
 std::unique_ptr<TableSet::Pass> TableSet::begin(const Batch* batch,
-                                                const CallPlace& place,
+                                                const CallPoint& point,
                                                 Lookup how) {
   if (exchange_.has_value() && exchange_->is_asking()) {
     answer_and_take();  // other ranks may need rows that this rank has not read
   }
   std::unique_ptr<Pass> pass(new Pass(*this, how, batch != nullptr));
   for (const auto& entry : entries_) {
-    entry->frame.move_to(place);
+    entry->frame.move_to(point);
     entry->other.clear();
     entry->owned_other.clear();
   }
@@ -445,7 +445,7 @@ void TableSet::finish_gradients(double scale) {
   }
 }
 
-void TableSet::update(double factor, const CallPlace& place) {
+void TableSet::update(double factor, const CallPoint& point) {
   struct Call {
     Entry* entry;
     size_t first;
@@ -460,7 +460,7 @@ void TableSet::update(double factor, const CallPlace& place) {
     if (!is_has_grad) {
       continue;
     }
-    entry->frame.move_to(place);
+    entry->frame.move_to(point);
     ++entry->updates;
     for (size_t first = 0; first < n; first += kRowsPerCall) {
       calls.push_back({entry.get(), first, std::min(kRowsPerCall, n - first), entry->lr * factor});
@@ -491,7 +491,7 @@ void TableSet::update(double factor, const CallPlace& place) {
   for (const auto& entry : entries_) {
     if (!entry->update.rows.empty()) {
       entry->table.note_update(
-          entry->update.rows, entry->update.counts, static_cast<int64_t>(place.step));
+          entry->update.rows, entry->update.counts, static_cast<int64_t>(point.step));
     }
   }
 }

@@ -115,7 +115,7 @@ class TableSet final : public Stateful {
   };
   // Starts a microbatch, and looks up its columns. `batch` is null on a rank without samples.
   // Errors  table.bad_ids: invalid ids, weights or offsets, such as decreasing offsets; table.full
-  std::unique_ptr<Pass> begin(const Batch* batch, const CallPlace& place, Lookup how);
+  std::unique_ptr<Pass> begin(const Batch* batch, const CallPoint& point, Lookup how);
 
   // Starts sending the gradients of the step to the owners of the rows. Call after all take_grad.
   void send_gradients();
@@ -127,7 +127,7 @@ class TableSet final : public Stateful {
 
   // Updates the rows that have a gradient, with learning rates lr * factor.
   // Errors  plugin.failed
-  void update(double factor, const CallPlace& place);
+  void update(double factor, const CallPoint& point);
   // Ends the step, updated or skipped: clears its gradients, and lets tables evict rows.
   void end_step(uint64_t step);
 

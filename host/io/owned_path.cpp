@@ -18,7 +18,7 @@ bool is_trusted(uid_t user) {
 }
 
 // True for a folder such as /tmp: anybody may create files in it, and only owners may remove them.
-bool is_shared_place(const struct stat& folder) {
+bool is_shared_folder(const struct stat& folder) {
   return (folder.st_mode & S_ISVTX) != 0 && (folder.st_mode & (S_IWGRP | S_IWOTH)) != 0;
 }
 
@@ -41,7 +41,7 @@ void refuse_prepared_folder(const std::string& folder) {
     return;  // whoever opens it reports that
   }
   const fs::path parent = path.parent_path();
-  if (::stat(parent.empty() ? "." : parent.c_str(), &around) == 0 && is_shared_place(around) &&
+  if (::stat(parent.empty() ? "." : parent.c_str(), &around) == 0 && is_shared_folder(around) &&
       !is_trusted(own.st_uid) && own.st_uid != around.st_uid) {
     refuse(path.string(), S_ISLNK(own.st_mode) ? "a link" : "a folder", own.st_uid);
   }

@@ -29,7 +29,7 @@ std::size_t num_blocks_for(std::size_t num_files) {
 }
 
 // The offsets of all blocks of a file, ascending: its head, one in each of `num_blocks` equal
-// parts, and its tail. The place within a part is drawn by splitmix64 from the size of the file.
+// parts, and its tail. The offset within a part is drawn by splitmix64 from the size of the file.
 std::vector<std::uint64_t> block_offsets(std::uint64_t size, std::size_t num_blocks) {
   std::vector<std::uint64_t> offsets = {0};
   const std::uint64_t last = size - kBlock;

@@ -24,7 +24,7 @@ struct SampledHash {
   std::string hash = {};
 };
 
-// Hashes a set of files, in their order. The places of blocks depend on the size of the file only.
+// Hashes a set of files, in their order. The offsets of blocks depend on the size of the file only.
 // For more than 1,000 files, the number of blocks is reduced, so that the time stays bounded.
 std::vector<SampledHash> sampled_hashes(const std::vector<std::string>& paths);
 

@@ -138,11 +138,11 @@ void Journal::pass_event(const EventCall& call, const void* event) {
 // ---- failures ----
 
 // The lock of the journal may be held, so the failure is logged later.
-void Journal::count_failure(Listener& listener, const std::string& place, const char* what) {
+void Journal::count_failure(Listener& listener, const std::string& where, const char* what) {
   num_failures_.fetch_add(1, std::memory_order_relaxed);
   const std::lock_guard lock(failures_mutex_);
   if (!std::exchange(listener.has_failed, true)) {
-    failures_.push_back("the reader \"" + listener.name + "\" of the journal failed at " + place +
+    failures_.push_back("the reader \"" + listener.name + "\" of the journal failed at " + where +
                         ": " + what +
                         "; the run continues, and later failures of this reader are counted");
     has_failures_.store(true, std::memory_order_relaxed);

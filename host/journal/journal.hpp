@@ -40,10 +40,10 @@ namespace tenon {
 // ---- kinds of entries ----
 
 template <class Entry, class... Entries>
-constexpr size_t place_in_group(EntryGroup<Entries...>) {
-  size_t place = 0;
-  (void)((std::is_same_v<Entry, Entries> ? false : (++place, true)) && ...);
-  return place;
+constexpr size_t index_in_group(EntryGroup<Entries...>) {
+  size_t index = 0;
+  (void)((std::is_same_v<Entry, Entries> ? false : (++index, true)) && ...);
+  return index;
 }
 
 template <class... Entries>
@@ -55,21 +55,21 @@ inline constexpr size_t kNumLoopEntries = size_of_group(LoopEntries());
 inline constexpr size_t kNumEntryKinds = kNumLoopEntries + size_of_group(NoticeEntries());
 
 template <class Entry>
-concept LoopEntry = place_in_group<Entry>(LoopEntries())
+concept LoopEntry = index_in_group<Entry>(LoopEntries())
 < kNumLoopEntries;
 template <class Entry>
-concept NoticeEntry = place_in_group<Entry>(NoticeEntries())
+concept NoticeEntry = index_in_group<Entry>(NoticeEntries())
 < size_of_group(NoticeEntries());
 template <class Event>
-inline constexpr size_t kEventKind = place_in_group<Event>(EventEdges());
+inline constexpr size_t kEventKind = index_in_group<Event>(EventEdges());
 template <class Event>
 concept EventEdge = kEventKind<Event> < size_of_group(EventEdges());
 
 // Of an entry of either group: loop entries first, in the order of entries.hpp.
 template <class Entry>
 inline constexpr size_t kEntryKind = LoopEntry<Entry>
-                                         ? place_in_group<Entry>(LoopEntries())
-                                         : kNumLoopEntries + place_in_group<Entry>(NoticeEntries());
+                                         ? index_in_group<Entry>(LoopEntries())
+                                         : kNumLoopEntries + index_in_group<Entry>(NoticeEntries());
 
 template <class Reader, class Entry>
 concept ReadsEntry = requires(Reader& reader, const Stamp& stamp, const Entry& entry) {
@@ -248,7 +248,7 @@ class Journal {
                 std::string_view name,
                 const void* entry);
   void pass_event(const EventCall& call, const void* event);
-  void count_failure(Listener& listener, const std::string& place, const char* what);
+  void count_failure(Listener& listener, const std::string& where, const char* what);
   void log_failures();
 
   const uint64_t attempt_;

@@ -26,9 +26,9 @@ namespace {
 // Pairs of a token and one of its experts, grouped by expert. Pair p belongs to token p / k. Within
 // an expert, pairs keep their order.
 struct Groups {
-  at::Tensor pairs;            // [N k], the pair at each place
-  at::Tensor places;           // [N k], the place of each pair
-  std::vector<int64_t> begin;  // [X + 1], the first place of each expert
+  at::Tensor pairs;            // [N k], the pair at each position
+  at::Tensor positions;        // [N k], the position of each pair
+  std::vector<int64_t> begin;  // [X + 1], the first position of each expert
 };
 
 Groups group(const at::Tensor& experts_in, int64_t num_experts) {
@@ -37,7 +37,7 @@ Groups group(const at::Tensor& experts_in, int64_t num_experts) {
   const int64_t per_token = experts.size(1);
   const int64_t* const expert = experts.const_data_ptr<int64_t>();
   Groups g{.pairs = at::empty({num_pairs}, at::kLong),
-           .places = at::empty({num_pairs}, at::kLong),
+           .positions = at::empty({num_pairs}, at::kLong),
            .begin = std::vector<int64_t>(static_cast<size_t>(num_experts + 1))};
   for (int64_t p = 0; p < num_pairs; ++p) {
     TORCH_CHECK_INDEX(expert[p] >= 0 && expert[p] < num_experts,
@@ -57,16 +57,16 @@ Groups group(const at::Tensor& experts_in, int64_t num_experts) {
   }
   std::vector<int64_t> next = g.begin;
   auto* const pairs = g.pairs.mutable_data_ptr<int64_t>();
-  auto* const places = g.places.mutable_data_ptr<int64_t>();
+  auto* const positions = g.positions.mutable_data_ptr<int64_t>();
   for (int64_t p = 0; p < num_pairs; ++p) {
-    const int64_t place = next[static_cast<size_t>(expert[p])]++;
-    pairs[place] = p;
-    places[p] = place;
+    const int64_t position = next[static_cast<size_t>(expert[p])]++;
+    pairs[position] = p;
+    positions[p] = position;
   }
   return g;
 }
 
-// Calls run(expert, first place, number of places) for each expert that has tokens.
+// Calls run(expert, first position, number of positions) for each expert that has tokens.
 template <class Run>
 void for_each_expert(const Groups& g, const Run& run) {
   for (size_t i = 0; i + 1 < g.begin.size(); ++i) {
@@ -79,17 +79,17 @@ void for_each_expert(const Groups& g, const Run& run) {
 
 constexpr int64_t kGrain = 64;  // rows per task
 
-// y[n] = sum of the rows of token n, which are at `places`. The order is that of its experts.
-at::Tensor sum_by_token(const at::Tensor& rows, const at::Tensor& places, int64_t num_tokens) {
+// y[n] = sum of the rows of token n, which are at `positions`. The order is that of its experts.
+at::Tensor sum_by_token(const at::Tensor& rows, const at::Tensor& positions, int64_t num_tokens) {
   const int64_t width = rows.size(1);
-  const int64_t per_token = places.numel() / num_tokens;
+  const int64_t per_token = positions.numel() / num_tokens;
   at::Tensor y = at::empty({num_tokens, width}, rows.options());
   const float* const from = rows.const_data_ptr<float>();
-  const int64_t* const place = places.const_data_ptr<int64_t>();
+  const int64_t* const position = positions.const_data_ptr<int64_t>();
   float* const out = y.mutable_data_ptr<float>();
   at::parallel_for(0, num_tokens, kGrain, [&](int64_t begin, int64_t end) {
     for (int64_t n = begin; n < end; ++n) {
-      sum_selected_rows(from, place + n * per_token, per_token, width, out + n * width);
+      sum_selected_rows(from, position + n * per_token, per_token, width, out + n * width);
     }
   });
   return y;
@@ -125,7 +125,7 @@ class ExpertMlp : public torch::autograd::Function<ExpertMlp> {
     torch::autograd::variable_list saved = {gate, up, down, experts, weights, gate_up};
     keep_input(*context, x, true, saved);
     context->save_for_backward(std::move(saved));
-    return sum_by_token(out, g.places, num_tokens);
+    return sum_by_token(out, g.positions, num_tokens);
   }
 
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
@@ -164,12 +164,12 @@ class ExpertMlp : public torch::autograd::Function<ExpertMlp> {
       grad_gate[i].copy_(both.narrow(0, 0, inner));
       grad_up[i].copy_(both.narrow(0, inner, inner));
     });
-    return {sum_by_token(grad_rows, g.places, x.size(0)),
+    return {sum_by_token(grad_rows, g.positions, x.size(0)),
             grad_gate,
             grad_up,
             grad_down,
             at::Tensor(),
-            grad_weight.index_select(0, g.places).view(experts.sizes())};
+            grad_weight.index_select(0, g.positions).view(experts.sizes())};
   }
 };
 
@@ -183,7 +183,7 @@ at::Tensor plain_expert_mlp(const at::Tensor& x,
                             std::string_view activation) {
   const Groups g = group(experts, gate.size(0));
   const at::Tensor pairs = g.pairs.to(x.device());
-  const at::Tensor places = g.places.to(x.device());
+  const at::Tensor positions = g.positions.to(x.device());
   const at::Tensor tokens = at::floor_divide(pairs, experts.size(1));
   const at::Tensor weight = weights.reshape({-1}).index_select(0, pairs).unsqueeze(1);
   std::vector<at::Tensor> out;
@@ -194,7 +194,7 @@ at::Tensor plain_expert_mlp(const at::Tensor& x,
     out.push_back(at::linear(fed, down[i]) * weight.narrow(0, first, num).to(x.scalar_type()));
   });
   return at::cat(out)
-      .index_select(0, places)
+      .index_select(0, positions)
       .view({x.size(0), experts.size(1), down.size(1)})
       .sum(1);
 }

@@ -19,7 +19,7 @@ namespace tenon {
 //
 // Shapes  x [N, D], gate and up [X, F, D], down [X, D2, F], experts [N, k] integers in [0, X),
 //         weights [N, k]; the result is [N, D2]
-// Errors  c10::IndexError on a CPU for an expert that does not exist, with its place; c10::Error
+// Errors  c10::IndexError on a CPU for an expert that does not exist, with its position; c10::Error
 //         for an unknown activation or shapes that do not match
 at::Tensor expert_mlp(const at::Tensor& x,
                       const at::Tensor& gate,

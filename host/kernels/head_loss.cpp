@@ -47,15 +47,15 @@ Head head_on_rows(const at::Tensor& rows_R,
           .labels_N = chosen_rows(labels_N, rows_R)};
 }
 
-at::Tensor rows_of(const at::Tensor& x, const LogitPlace& at) {
+at::Tensor rows_of(const at::Tensor& x, const LogitTileRange& at) {
   return x.narrow(0, at.row, at.rows);
 }
 
-at::Tensor classes_of(const at::Tensor& x, const LogitPlace& at) {
+at::Tensor classes_of(const at::Tensor& x, const LogitTileRange& at) {
   return x.narrow(0, at.column, at.columns);
 }
 
-at::Tensor logits_at(const Head& head, const LogitPlace& at) {
+at::Tensor logits_at(const Head& head, const LogitTileRange& at) {
   const at::Tensor x_RD = rows_of(head.x_ND, at);
   const at::Tensor w_CD = classes_of(head.weight_VD, at);
   const std::optional<at::Tensor> b_C =
@@ -75,7 +75,7 @@ int64_t rows_a_task(int64_t columns) {
   return std::max<int64_t>(1, (int64_t{1} << 16) / columns);
 }
 
-LogitTile own_tile(const Head& head, const LogitPlace& at, at::Tensor& logits_RC) {
+LogitTile own_tile(const Head& head, const LogitTileRange& at, at::Tensor& logits_RC) {
   return {.logits = logits_RC.mutable_data_ptr<float>(),
           .columns = at.columns,
           .first = at.column,
@@ -109,7 +109,7 @@ Losses own_losses(const Head& head, const HeadOptions& options) {
   at::Tensor saved = at::empty({N, 4}, head.x_ND.options().dtype(at::kDouble));
   auto* const all = reinterpret_cast<HeadRow*>(saved.mutable_data_ptr<double>());
   std::fill(all, all + N, HeadRow{});
-  visit_logit_tiles(N, V, [&](const LogitPlace& at) {
+  visit_logit_tiles(N, V, [&](const LogitTileRange& at) {
     at::Tensor logits_RC = logits_at(head, at).contiguous();
     const LogitTile tile = own_tile(head, at, logits_RC);
     at::parallel_for(0, at.rows, rows_a_task(at.columns), [&](int64_t begin, int64_t end) {
@@ -133,7 +133,7 @@ LossesAndSlopes own_losses_and_slopes(const Head& head, const HeadOptions& optio
   const at::Tensor factor_N1 = at::empty({N, 1}, head.x_ND.options());
   auto* const factors = factor_N1.mutable_data_ptr<float>();
   const at::Tensor dx_ND = at::empty_like(head.x_ND);
-  visit_logit_tiles(N, V, [&](const LogitPlace& at) {
+  visit_logit_tiles(N, V, [&](const LogitTileRange& at) {
     at::Tensor p_RC = logits_at(head, at).contiguous();
     const LogitTile tile = own_tile(head, at, p_RC);
     at::parallel_for(0, at.rows, rows_a_task(at.columns), [&](int64_t begin, int64_t end) {
@@ -176,7 +176,7 @@ at::Tensor own_gradient(const Head& head,
                         const HeadOptions& options,
                         const at::Tensor& saved,
                         const at::Tensor& seed_N,
-                        const LogitPlace& at) {
+                        const LogitTileRange& at) {
   at::Tensor g_RC = logits_at(head, at).contiguous();
   const LogitTile tile = own_tile(head, at, g_RC);
   const auto* const rows = reinterpret_cast<const HeadRow*>(saved.const_data_ptr<double>());
@@ -195,7 +195,7 @@ struct LabelColumns {
   at::Tensor column_R1;
 };
 
-LabelColumns label_columns(const Head& head, const LogitPlace& at) {
+LabelColumns label_columns(const Head& head, const LogitTileRange& at) {
   const at::Tensor column_R = rows_of(head.labels_N, at) - at.column;
   const at::Tensor is_there_R = column_R.ge(0).logical_and(column_R.lt(at.columns));
   return {is_there_R, column_R.masked_fill(is_there_R.logical_not(), 0).unsqueeze(1)};
@@ -208,7 +208,7 @@ Losses plain_losses(const Head& head, const HeadOptions& options) {
   const at::Tensor z_N = at::full({N}, -std::numeric_limits<double>::infinity(), kind);
   const at::Tensor at_label_N = at::zeros({N}, kind);
   const at::Tensor total_N = at::zeros({N}, kind);
-  visit_logit_tiles(N, V, [&](const LogitPlace& at) {
+  visit_logit_tiles(N, V, [&](const LogitTileRange& at) {
     const at::Tensor logits_RC = logits_at(head, at).to(kind.dtype());
     at::Tensor z_R = rows_of(z_N, at);
     z_R.copy_(at::logaddexp(z_R, logits_RC.logsumexp(-1)));
@@ -234,7 +234,7 @@ at::Tensor plain_gradient(const Head& head,
                           const HeadOptions& options,
                           const at::Tensor& z_N,
                           const at::Tensor& seed_N,
-                          const LogitPlace& at) {
+                          const LogitTileRange& at) {
   const at::Tensor z_R1 = rows_of(z_N, at).unsqueeze(1);
   const at::Tensor seed_R1 = rows_of(seed_N, at).unsqueeze(1);
   at::Tensor g_RC = logits_at(head, at).to(z_N.scalar_type()).sub_(z_R1).exp_();
@@ -310,7 +310,7 @@ class HeadLoss : public torch::autograd::Function<HeadLoss> {
     context->saved_data["label_smoothing"] = options.label_smoothing;
     context->saved_data["z_loss"] = options.z_loss;
     context->saved_data["is_own"] = is_own;
-    return rows_in_place(out.loss_N, rows_R, x_ND.size(0));
+    return scattered_rows(out.loss_N, rows_R, x_ND.size(0));
   }
 
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
@@ -336,7 +336,7 @@ class HeadLoss : public torch::autograd::Function<HeadLoss> {
       dw.clear();
       db.clear();
     }
-    visit_logit_tiles(head.x_ND.size(0), head.weight_VD.size(0), [&](const LogitPlace& at) {
+    visit_logit_tiles(head.x_ND.size(0), head.weight_VD.size(0), [&](const LogitTileRange& at) {
       const at::Tensor g_RC = is_own ? own_gradient(head, options, saved[4], seed_N, at)
                                      : plain_gradient(head, options, saved[4], seed_N, at);
       if (dx.is_wanted()) {
@@ -350,7 +350,7 @@ class HeadLoss : public torch::autograd::Function<HeadLoss> {
       }
     });
     const int64_t num_rows = context->saved_data["num_rows"].toInt();
-    return {rows_in_place(dx.as(head.x_ND.scalar_type()), rows_R, num_rows),
+    return {scattered_rows(dx.as(head.x_ND.scalar_type()), rows_R, num_rows),
             dw.as(head.weight_VD.scalar_type()),
             db.as(head.weight_VD.scalar_type()),
             at::Tensor(),
@@ -374,7 +374,7 @@ class FrozenHeadLoss : public torch::autograd::Function<FrozenHeadLoss> {
     const Head head = head_on_rows(rows_R, x_ND, weight_VD, bias_V, labels_N);
     const LossesAndSlopes out = own_losses_and_slopes(head, options);
     context->save_for_backward({out.dx_ND, rows_R});
-    return rows_in_place(out.loss_N, rows_R, x_ND.size(0));
+    return scattered_rows(out.loss_N, rows_R, x_ND.size(0));
   }
 
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
@@ -383,7 +383,7 @@ class FrozenHeadLoss : public torch::autograd::Function<FrozenHeadLoss> {
     const torch::autograd::variable_list saved = context->get_saved_variables();
     const at::Tensor seed_R1 = chosen_rows(grads[0], saved[1]).unsqueeze(1);
     torch::autograd::variable_list out(5);  // by x alone
-    out[0] = rows_in_place(saved[0] * seed_R1, saved[1], grads[0].size(0));
+    out[0] = scattered_rows(saved[0] * seed_R1, saved[1], grads[0].size(0));
     return out;
   }
 };

@@ -28,8 +28,8 @@ inline LogitTileSizes logit_tile_sizes(int64_t num_rows, int64_t num_classes) {
   return {rows, std::min(num_classes, std::max(kTileColumns, columns))};
 }
 
-// Place of a tile in the logits.
-struct LogitPlace {
+// Rows and columns of the logits that a tile has.
+struct LogitTileRange {
   int64_t row;
   int64_t rows;
   int64_t column;
@@ -44,10 +44,10 @@ void visit_logit_tiles(int64_t num_rows, int64_t num_classes, const Visit& visit
   const LogitTileSizes sizes = logit_tile_sizes(num_rows, num_classes);
   for (int64_t row = 0; row < num_rows; row += sizes.rows) {
     for (int64_t column = 0; column < num_classes; column += sizes.columns) {
-      visit(LogitPlace{.row = row,
-                       .rows = std::min(sizes.rows, num_rows - row),
-                       .column = column,
-                       .columns = std::min(sizes.columns, num_classes - column)});
+      visit(LogitTileRange{.row = row,
+                           .rows = std::min(sizes.rows, num_rows - row),
+                           .column = column,
+                           .columns = std::min(sizes.columns, num_classes - column)});
     }
   }
 }
@@ -86,9 +86,9 @@ inline at::Tensor chosen_rows(const at::Tensor& x, const at::Tensor& rows_R) {
 }
 
 // Zeros in rows that were not chosen.
-inline at::Tensor rows_in_place(const at::Tensor& chosen,
-                                const at::Tensor& rows_R,
-                                int64_t num_rows) {
+inline at::Tensor scattered_rows(const at::Tensor& chosen,
+                                 const at::Tensor& rows_R,
+                                 int64_t num_rows) {
   if (!rows_R.defined() || !chosen.defined()) {
     return chosen;
   }

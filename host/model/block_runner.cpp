@@ -151,12 +151,12 @@ void BlockRunner::lend_buffers(uint32_t b, bool is_recompute, BlockTape& tape) {
   tape.buffer_handles = borrow_all(tape.buffers);
 }
 
-void BlockRunner::begin(const CallPlace& place, int64_t num_samples) {
-  is_train_ = place.is_train;
+void BlockRunner::begin(const CallPoint& point, int64_t num_samples) {
+  is_train_ = point.is_train;
   num_samples_ = num_samples;
-  const auto of_model = [&place](uint32_t model) {
-    CallPlace result = place;
-    result.is_train = place.is_train && model == 0;
+  const auto of_model = [&point](uint32_t model) {
+    CallPoint result = point;
+    result.is_train = point.is_train && model == 0;
     return result;
   };
   for (uint32_t i = 0; i < frames_.size(); ++i) {

@@ -100,7 +100,7 @@ class BlockRunner {
   BlockTape make_tape(uint32_t b) const;
 
   // Starts a microbatch of `num_samples` samples.
-  void begin(const CallPlace& place, int64_t num_samples);
+  void begin(const CallPoint& point, int64_t num_samples);
 
   struct Pass {
     bool records = false;       // runs under autograd

@@ -76,9 +76,9 @@ BlockWeights::BlockWeights(BlockWeights&&) noexcept = default;
 
 BlockWeights::~BlockWeights() = default;
 
-void BlockWeights::move_to(const CallPlace& place) {
+void BlockWeights::move_to(const CallPoint& point) {
   for (const auto& weight : weights_) {
-    weight->frame().move_to(place);
+    weight->frame().move_to(point);
   }
 }
 

@@ -32,7 +32,7 @@ class BlockWeights {
   BlockWeights(BlockWeights&&) noexcept;
   BlockWeights& operator=(BlockWeights&&) = delete;
 
-  void move_to(const CallPlace& place);
+  void move_to(const CallPoint& point);
 
   // Provides the weights for one forward, during its lifetime.
   class Call {

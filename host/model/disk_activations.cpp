@@ -78,7 +78,7 @@ class DiskActivations final : public ActivationStore {
       added->bytes += static_cast<int64_t>(entry.tensor.nbytes());
       added->entries.push_back(std::move(entry));
     }
-    place(*added);
+    assign_offsets(*added);
     ++num_unwritten_;
     stacks_[microbatch].push_back(added);
     jobs_.push_back(std::move(added));
@@ -131,7 +131,7 @@ class DiskActivations final : public ActivationStore {
 
   struct Entry {
     at::Tensor tensor;
-    int64_t place = 0;  // in the file
+    int64_t offset = 0;  // in the file
     at::Device device = at::kCPU;
     std::vector<int64_t> sizes;  // while the tensor is away
     std::vector<int64_t> strides;
@@ -149,7 +149,7 @@ class DiskActivations final : public ActivationStore {
 
   // Gives the group the first room in the file that no other group has. Jobs run in order, so the
   // room of a group that was taken back is free even if it is still being written.
-  void place(Group& group) const {
+  void assign_offsets(Group& group) const {
     std::vector<const Group*> others;
     for (const auto& [microbatch, stack] : stacks_) {
       for (const std::shared_ptr<Group>& other : stack) {
@@ -165,7 +165,7 @@ class DiskActivations final : public ActivationStore {
     }
     int64_t begin = group.begin;
     for (Entry& entry : group.entries) {
-      entry.place = begin;
+      entry.offset = begin;
       begin += static_cast<int64_t>(entry.tensor.nbytes());
     }
   }
@@ -239,16 +239,16 @@ class DiskActivations final : public ActivationStore {
   void write(const Entry& entry) const {
     const auto* data = static_cast<const std::byte*>(entry.tensor.const_data_ptr());
     size_t left = entry.tensor.nbytes();
-    int64_t place = entry.place;
+    int64_t offset = entry.offset;
     while (left > 0) {
-      const ssize_t done = ::pwrite(file_.get(), data, std::min(left, kCallBytes), place);
+      const ssize_t done = ::pwrite(file_.get(), data, std::min(left, kCallBytes), offset);
       if (done == 0 || (done < 0 && errno != EINTR)) {
         fail_offload(
             "write " + byte_size(left) + " of activations to", folder_, done == 0 ? ENOSPC : errno);
       }
       const ssize_t moved = std::max<ssize_t>(done, 0);
       data += moved;
-      place += moved;
+      offset += moved;
       left -= static_cast<size_t>(moved);
     }
   }
@@ -258,15 +258,15 @@ class DiskActivations final : public ActivationStore {
       at::Tensor tensor = at::empty_strided(entry.sizes, entry.strides, entry.dtype);
       auto* data = static_cast<std::byte*>(tensor.mutable_data_ptr());
       size_t left = tensor.nbytes();
-      int64_t place = entry.place;
+      int64_t offset = entry.offset;
       while (left > 0) {
-        const ssize_t done = ::pread(file_.get(), data, std::min(left, kCallBytes), place);
+        const ssize_t done = ::pread(file_.get(), data, std::min(left, kCallBytes), offset);
         if (done == 0 || (done < 0 && errno != EINTR)) {
           fail_offload("read back", folder_, done == 0 ? EIO : errno);
         }
         const ssize_t moved = std::max<ssize_t>(done, 0);
         data += moved;
-        place += moved;
+        offset += moved;
         left -= static_cast<size_t>(moved);
       }
       entry.tensor = std::move(tensor);

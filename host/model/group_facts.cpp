@@ -43,7 +43,7 @@ std::vector<GroupFacts> group_facts(const ParameterStore& store, const ModelGrap
   for (uint32_t b = 0; b < graph.blocks.size(); ++b) {
     const ModelUnit unit = graph.unit_of(b);
     for (const uint32_t p : graph.blocks[b].parameters) {
-      GroupFacts& group = facts[store.place(p).group];
+      GroupFacts& group = facts[store.position(p).group];
       if (group.users.empty() || group.users.back() != b) {
         group.users.push_back(b);
       }

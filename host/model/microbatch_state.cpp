@@ -41,7 +41,7 @@ MicrobatchState::MicrobatchState(const GraphFacts& facts, const BlockRunner& blo
 void MicrobatchState::start(const Start& start, at::ScalarType compute_dtype) {
   program_ = &start.program;
   number_ = start.number;
-  place_ = start.place;
+  point_ = start.point;
   lookup_ = start.lookup;
   num_samples_ = static_cast<int64_t>(start.batch.samples);
   batch_ = num_samples_ > 0 ? &start.batch : nullptr;

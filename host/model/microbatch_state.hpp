@@ -54,7 +54,7 @@ class MicrobatchState {
     const Program& program;
     uint64_t number = 0;  // of the microbatch, for stores that keep several apart
     const Batch& batch;   // without samples: the pass takes part in collectives only
-    CallPlace place;
+    CallPoint point;
     RowSource::Lookup lookup = RowSource::Lookup::kTrain;
   };
   // Starts a pass on a state that is clear: sets the values that are fields of the batch, in the
@@ -72,7 +72,7 @@ class MicrobatchState {
   bool needs_grad(uint32_t v) const { return facts_->has_gradient(v); }
   // Of the trained model's blocks, in the order of their calls; sums are detached.
   const std::vector<AuxLoss>& aux_losses() const { return aux_losses_; }
-  const CallPlace& place() const { return place_; }
+  const CallPoint& point() const { return point_; }
   const LossChunk& chunk() const { return chunk_; }
 
   // Adds a gradient of a value, before the value's maker runs backward. Losses add theirs from the
@@ -100,7 +100,7 @@ class MicrobatchState {
   uint64_t number_ = 0;               // of the microbatch among all that the runner has started
   int64_t num_samples_ = 0;           // 0: a rank without samples
   const Batch* batch_ = nullptr;      // during the forward of a rank with samples
-  CallPlace place_;
+  CallPoint point_;
   RowSource::Lookup lookup_ = RowSource::Lookup::kTrain;
   bool is_last_microbatch_ = true;
   AuxScale aux_scale_;

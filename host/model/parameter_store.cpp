@@ -65,7 +65,7 @@ ParameterStore::ParameterStore(const ModelGraph& graph, const ParameterLayout& l
       built_dtype_(is_narrow(layout.dtype) ? at::kFloat : layout.dtype),
       stored_dtype_(layout.dtype),
       seen_dtype_(layout.seen_dtype.value_or(layout.dtype)),
-      places_(graph.parameters.size()),
+      positions_(graph.parameters.size()),
       leaves_(graph.parameters.size()) {
   const auto laid_out = lay_out_groups(graph,
                                        {.stored = layout.dtype,
@@ -77,7 +77,7 @@ ParameterStore::ParameterStore(const ModelGraph& graph, const ParameterLayout& l
     std::vector<FlatParameter> parameters;
     for (size_t i = 0; i < group.parameters.size(); ++i) {
       const uint32_t p = group.parameters[i];
-      places_[p] = {groups_.size(), i, group.is_trainable};
+      positions_[p] = {groups_.size(), i, group.is_trainable};
       parameters.push_back({.id = p,
                             .partition = group.partitions[i],
                             .trainable = group.is_trainable,
@@ -100,7 +100,7 @@ ParameterStore::ParameterStore(const ModelGraph& graph, const ParameterLayout& l
   for (const auto p : c10::irange(static_cast<uint32_t>(graph.parameters.size()))) {
     const uint32_t same_as = graph.parameters[p].same_as;
     if (same_as != kNoIndex) {
-      places_[p] = places_[same_as];
+      positions_[p] = positions_[same_as];
       leaves_[p] = leaves_[same_as];
     }
   }
@@ -121,9 +121,9 @@ at::ScalarType ParameterStore::stored_dtype(uint32_t dtype) const {
 // variable_data gives the leaf a separate version counter. Otherwise, autograd would reject an
 // update of the buffer between the forward and backward of a block.
 void ParameterStore::point_leaf(uint32_t p) {
-  const Place& place = places_[p];
-  leaves_[p] = groups_[place.group].unsharded_view(place.entry).variable_data();
-  leaves_[p].set_requires_grad(place.trainable);
+  const Position& position = positions_[p];
+  leaves_[p] = groups_[position.group].unsharded_view(position.entry).variable_data();
+  leaves_[p].set_requires_grad(position.trainable);
 }
 
 void ParameterStore::initialise(ModelProxy& model, const tenon_exec& exec, uint64_t seed) {
@@ -172,9 +172,9 @@ void ParameterStore::draw_parameters(uint64_t seed) {
     if (parameter.same_as != kNoIndex || parameter.init == TENON_INIT_MODULE) {
       continue;
     }
-    const Place& place = places_[p];
-    FlatGroup& group = groups_[place.group];
-    const FlatPart& part = group.part(place.entry);
+    const Position& position = positions_[p];
+    FlatGroup& group = groups_[position.group];
+    const FlatPart& part = group.part(position.entry);
     fill_init(parameter.init,
               parameter.init_a,
               parameter.init_b,
@@ -207,9 +207,9 @@ void ParameterStore::adopt(const ModelBlock& block, uint32_t p, at::Tensor built
                     "' is shared with another block; parameters of modules cannot be: declare it "
                     "in a block without a module");
   }
-  const Place& place = places_[p];
-  FlatGroup& group = groups_[place.group];
-  const FlatPart& part = group.part(place.entry);
+  const Position& position = positions_[p];
+  FlatGroup& group = groups_[position.group];
+  const FlatPart& part = group.part(position.entry);
   group.data().narrow(0, part.in_slice, part.length()).copy_(values_of(part.piece, built.detach()));
   const at::ScalarType wanted = resolved_dtype(parameter.dtype, built_dtype_);
   if (built.scalar_type() != wanted) {
@@ -217,8 +217,8 @@ void ParameterStore::adopt(const ModelBlock& block, uint32_t p, at::Tensor built
                 of_block + "' as " + c10::toString(built.scalar_type()) + ", but declared it as " +
                     c10::toString(wanted) + "; build it with the default dtype");
   }
-  built.set_data(group.unsharded_view(place.entry).variable_data());
-  built.set_requires_grad(place.trainable);
+  built.set_data(group.unsharded_view(position.entry).variable_data());
+  built.set_requires_grad(position.trainable);
   leaves_[p] = std::move(built);
 }
 
@@ -305,7 +305,7 @@ void add_tensor(StateHash& hash, const std::string& name, const at::Tensor& valu
 
 std::string ParameterStore::hash_of_model(uint32_t model,
                                           const std::function<at::Tensor(FlatGroup&)>& whole_of) {
-  std::vector<std::string> by_parameter(places_.size());
+  std::vector<std::string> by_parameter(positions_.size());
   for (FlatGroup& group : groups_) {
     // A group has parameters of one model.
     if (graph_.parameters[group.entries().front().parameter.id].model != model) {

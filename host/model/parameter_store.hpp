@@ -60,14 +60,14 @@ class ParameterStore final : public Stateful {
 
   // Returns the leaf of parameter p, or of the parameter that p is tied to.
   const at::Tensor& leaf(uint32_t p) const { return leaves_[p]; }
-  bool is_trainable(uint32_t p) const { return places_[p].trainable; }
+  bool is_trainable(uint32_t p) const { return positions_[p].trainable; }
   // Returns the dtype in which blocks see a parameter of this dtype or class.
   at::ScalarType seen_dtype(uint32_t dtype) const;
   // Returns the dtype in which a parameter of this dtype or class is stored.
   at::ScalarType stored_dtype(uint32_t dtype) const;
   // Adds to the gradient of p, and sets has_grad.
   void add_grad(uint32_t p, const at::Tensor& grad) {
-    groups_[places_[p].group].add_grad(places_[p].entry, grad);
+    groups_[positions_[p].group].add_grad(positions_[p].entry, grad);
   }
 
   // Updates this rank's part of the values that blocks see, after the stored values changed.
@@ -123,13 +123,13 @@ class ParameterStore final : public Stateful {
   const ModelGraph& graph() const { return graph_; }
   at::Device device() const { return device_; }
 
-  // Position of a parameter in the groups.
-  struct Place {
+  // Where the groups have a parameter.
+  struct Position {
     size_t group = 0;
     size_t entry = 0;
     bool trainable = false;
   };
-  const Place& place(uint32_t p) const { return places_[p]; }
+  const Position& position(uint32_t p) const { return positions_[p]; }
 
  private:
   void point_leaf(uint32_t p);
@@ -150,8 +150,8 @@ class ParameterStore final : public Stateful {
   at::ScalarType stored_dtype_;  // of TENON_CLASS_PARAM
   at::ScalarType seen_dtype_;    // of TENON_CLASS_PARAM
   std::vector<FlatGroup> groups_;
-  std::vector<Place> places_;       // by parameter
-  std::vector<at::Tensor> leaves_;  // by parameter
+  std::vector<Position> positions_;  // by parameter
+  std::vector<at::Tensor> leaves_;   // by parameter
   std::vector<at::Tensor> buffers_;
   std::vector<at::Tensor> kept_buffers_;  // by buffer; undefined if it never changes
 };

@@ -24,12 +24,12 @@ class WholeTensors {
     std::map<size_t, at::Tensor> groups;
     std::vector<at::Tensor> whole;
     for (const uint32_t p : made.reals) {
-      const ParameterStore::Place& place = store_.place(p);
-      auto& group = groups[place.group];
+      const ParameterStore::Position& position = store_.position(p);
+      auto& group = groups[position.group];
       if (!group.defined()) {
-        group = sharded_.gather_stored(store_.groups()[place.group]);
+        group = sharded_.gather_stored(store_.groups()[position.group]);
       }
-      const FlatEntry& entry = store_.groups()[place.group].entries()[place.entry];
+      const FlatEntry& entry = store_.groups()[position.group].entries()[position.entry];
       whole.push_back(group.narrow(0, entry.offset, entry.numel)
                           .view(entry.parameter.shape)
                           .to(at::TensorOptions().device(at::kCPU), false, /*copy=*/true));
@@ -49,9 +49,9 @@ class WholeTensors {
   // Keeps this rank's part.
   void keep_reals(const ModelParametrization& made, const std::vector<at::Tensor>& whole) {
     for (size_t i = 0; i < made.reals.size(); ++i) {
-      const ParameterStore::Place& place = store_.place(made.reals[i]);
-      FlatGroup& group = store_.groups()[place.group];
-      const FlatPart& part = group.part(place.entry);
+      const ParameterStore::Position& position = store_.position(made.reals[i]);
+      FlatGroup& group = store_.groups()[position.group];
+      const FlatPart& part = group.part(position.entry);
       group.data().narrow(0, part.in_slice, part.length()).copy_(values_of(part.piece, whole[i]));
     }
   }

@@ -44,7 +44,7 @@ void ProgramPass::visit(const Instruction& instruction) {
     case Op::kUpdate:
       return run_on_group(instruction);
     case Op::kLookup:
-      state_.rows_ = services_.rows->begin(state_.batch_, state_.place_, state_.lookup_);
+      state_.rows_ = services_.rows->begin(state_.batch_, state_.point_, state_.lookup_);
       return;
     case Op::kRows:
       return read_rows(instruction);

@@ -79,13 +79,13 @@ ProgramRunner::~ProgramRunner() = default;
 void ProgramRunner::start(MicrobatchState& state,
                           const Program& program,
                           const Batch& batch,
-                          const CallPlace& place,
+                          const CallPoint& point,
                           RowSource::Lookup lookup) {
   state.clear(services_);
   state.start({.program = program,
                .number = ++num_started_,
                .batch = batch,
-               .place = place,
+               .point = point,
                .lookup = lookup},
               services_.compute_dtype);
 }
@@ -93,7 +93,7 @@ void ProgramRunner::start(MicrobatchState& state,
 // Sets the calls of blocks to the microbatch.
 void ProgramRunner::enter(const MicrobatchState& state) {
   if (state.num_samples_ > 0 && entered_ != state.number_) {
-    blocks_.begin(state.place_, state.num_samples_);
+    blocks_.begin(state.point_, state.num_samples_);
     entered_ = state.number_;
   }
 }
@@ -113,16 +113,16 @@ void ProgramRunner::run(MicrobatchState& state,
 
 void ProgramRunner::forward(MicrobatchState& state,
                             const Batch& batch,
-                            const CallPlace& place,
+                            const CallPoint& point,
                             Losses losses) {
   start(state,
-        program(place.is_train ? PassKind::kTrain : PassKind::kEvaluate, losses),
+        program(point.is_train ? PassKind::kTrain : PassKind::kEvaluate, losses),
         batch,
-        place,
-        place.is_train ? RowSource::Lookup::kTrain : RowSource::Lookup::kEvaluate);
+        point,
+        point.is_train ? RowSource::Lookup::kTrain : RowSource::Lookup::kEvaluate);
   run(state, Section::kForward, nullptr);
   state.batch_ = nullptr;
-  if (place.is_train && batch.samples > 0 && options_.keeps_attention) {
+  if (point.is_train && batch.samples > 0 && options_.keeps_attention) {
     check_kept_attention(state);
   }
 }
@@ -168,10 +168,10 @@ void ProgramRunner::backward(MicrobatchState& state,
 
 void ProgramRunner::replay(MicrobatchState& state,
                            const Batch& batch,
-                           const CallPlace& place,
+                           const CallPoint& point,
                            const std::function<bool(uint32_t block)>& seen,
                            RowSource::Lookup lookup) {
-  start(state, program(PassKind::kReplay, Losses::kWhole), batch, place, lookup);
+  start(state, program(PassKind::kReplay, Losses::kWhole), batch, point, lookup);
   run(state, Section::kForward, nullptr, &seen);
   run(state, Section::kEnd, nullptr);
   clear(state);
@@ -202,13 +202,13 @@ void ProgramRunner::check_kept_attention(const MicrobatchState& state) const {
 
 void ProgramRunner::count_loads(MicrobatchState& state,
                                 const Batch& batch,
-                                const CallPlace& place) {
+                                const CallPoint& point) {
   const at::AutoGradMode no_grad(false);
   const auto add_block = [this, &state](uint32_t b) {
     add_loads(sums(), state.tapes_[b].aux);
     return b >= sums().last_balanced_block();
   };
-  replay(state, batch, place, add_block, RowSource::Lookup::kPreview);
+  replay(state, batch, point, add_block, RowSource::Lookup::kPreview);
 }
 
 }  // namespace tenon

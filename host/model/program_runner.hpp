@@ -67,13 +67,13 @@ class ProgramRunner {
   const Program& program(PassKind kind, Losses losses) { return programs_->of(kind, losses); }
 
   // Starts a microbatch, and runs its forward: that of training, or that of an evaluation, as
-  // `place` says. A batch without samples takes part in collectives, and calls no block. `batch` is
+  // `point` says. A batch without samples takes part in collectives, and calls no block. `batch` is
   // read until the forward ends.
   // Errors  those of blocks and tables; model.no_attention if recomputes were to take results of
   //         attention and no block has any
   void forward(MicrobatchState& state,
                const Batch& batch,
-               const CallPlace& place,
+               const CallPoint& point,
                Losses losses = Losses::kWhole);
   // Computes the losses: once, or for each chunk of T. In chunks, also runs the backward of the
   // last block, or drops the outputs of the chunk in an evaluation.
@@ -93,7 +93,7 @@ class ProgramRunner {
   // the state at the end.
   void replay(MicrobatchState& state,
               const Batch& batch,
-              const CallPlace& place,
+              const CallPoint& point,
               const std::function<bool(uint32_t block)>& seen,
               RowSource::Lookup lookup = RowSource::Lookup::kReplay);
 
@@ -105,7 +105,7 @@ class ProgramRunner {
   StepSums& sums() { return blocks_.sums(); }
   // Runs a microbatch that `forward` will process, as a replay, to the last balance loss, and adds
   // its loads to the sums.
-  void count_loads(MicrobatchState& state, const Batch& batch, const CallPlace& place);
+  void count_loads(MicrobatchState& state, const Batch& batch, const CallPoint& point);
   // Ends a training step, see BlockRunner.
   void end_step() { blocks_.end_step(groups_); }
 
@@ -113,7 +113,7 @@ class ProgramRunner {
   void start(MicrobatchState& state,
              const Program& program,
              const Batch& batch,
-             const CallPlace& place,
+             const CallPoint& point,
              RowSource::Lookup lookup);
   void enter(const MicrobatchState& state);
   void run(MicrobatchState& state,

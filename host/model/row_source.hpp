@@ -42,7 +42,7 @@ class RowSource {
   // Starts a microbatch. Lookups whose ids are columns of the batch may start now. `batch` is null
   // on a rank without samples, which takes part in collectives only. The source outlives the pass.
   virtual std::unique_ptr<RowPass> begin(const Batch* batch,
-                                         const CallPlace& place,
+                                         const CallPoint& point,
                                          Lookup lookup) = 0;
 };
 

@@ -29,7 +29,7 @@
 namespace tenon {
 namespace {
 
-constexpr CallPlace kPlace{.step = 0, .microbatch = 0, .is_train = false};
+constexpr CallPoint kPoint{.step = 0, .microbatch = 0, .is_train = false};
 
 [[noreturn]] void refuse(const ModelProxy& model, const std::string& why) {
   throw Error("generate.not_possible",
@@ -203,7 +203,7 @@ class BlockSequence : public SequenceRunner {
              .has_caches = std::move(has_caches),
              .has_many_ranks = blocks.sharded != nullptr && blocks.sharded->has_many_ranks()})),
         values_(facts_, blocks_) {
-    blocks_.begin(kPlace, 1);
+    blocks_.begin(kPoint, 1);
   }
 
  protected:
@@ -213,7 +213,7 @@ class BlockSequence : public SequenceRunner {
     values_.clear(services_);  // an earlier call may have failed
     values_.start({.program = program_,
                    .batch = text_.append(more, positions, services_.store.device()),
-                   .place = kPlace,
+                   .point = kPoint,
                    .lookup = RowSource::Lookup::kEvaluate},
                   services_.compute_dtype);
     const Cleared cleared{values_, services_};

@@ -30,7 +30,7 @@ at::Tensor as_bytes(const at::Tensor& tensor) {
 }  // namespace
 
 FlatSharing sharing_of(const ShardingRules& rules, const RankRole& role) {
-  const RankIndex slices = role.place_in(RankSet::kSlices);
+  const RankIndex slices = role.index_in(RankSet::kSlices);
   FlatSharing sharing = sharing_of(rules, slices.count);
   sharing.slice = slices.index;
   sharing.is_counted = role.copy_of_slice().index == 0;

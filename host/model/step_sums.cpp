@@ -20,7 +20,7 @@ StepSums::StepSums(const ComponentInstance& model, const ModelGraph& graph, Para
     return;
   }
   const StepSumsDescription description = proxy_->describe();
-  place_of_.resize(graph.buffers.size());
+  index_of_.resize(graph.buffers.size());
   for (const uint32_t number : description.buffers) {
     const auto found = std::ranges::find_if(graph.buffers, [number](const ModelBuffer& buffer) {
       return buffer.model == 0 && !buffer.is_real && buffer.number == number;
@@ -33,7 +33,7 @@ StepSums::StepSums(const ComponentInstance& model, const ModelGraph& graph, Para
     const auto b = static_cast<uint32_t>(found - graph.buffers.begin());
     const at::Tensor& buffer = store.buffer(b);
     const bool is_integer = !buffer.is_floating_point();
-    place_of_[b] = sums_.size();
+    index_of_[b] = sums_.size();
     buffers_.push_back(b);
     sums_.push_back(
         at::zeros(buffer.sizes(), buffer.options().dtype(is_integer ? at::kLong : at::kDouble)));
@@ -60,7 +60,7 @@ StepSums::StepSums(const ComponentInstance& model, const ModelGraph& graph, Para
 }
 
 void StepSums::add(uint32_t buffer, const at::Tensor& next) {
-  at::Tensor& sum = sums_[*place_of_[buffer]];
+  at::Tensor& sum = sums_[*index_of_[buffer]];
   const at::Tensor wide = next.detach().to(sum.scalar_type());
   const bool is_state = store_.graph().buffers[buffer].kind == TENON_BUFFER_STATE;
   sum.add_(is_state ? wide - store_.buffer(buffer) : wide);
@@ -69,7 +69,7 @@ void StepSums::add(uint32_t buffer, const at::Tensor& next) {
 void StepSums::apply() {
   for (const uint32_t b : buffers_) {
     if (store_.graph().buffers[b].kind == TENON_BUFFER_STATE) {
-      const at::Tensor& sum = sums_[*place_of_[b]];
+      const at::Tensor& sum = sums_[*index_of_[b]];
       store_.set_buffer(b, store_.buffer(b).to(sum.scalar_type()) + sum);
     }
   }
@@ -79,7 +79,7 @@ at::Tensor StepSums::at_end_of_step(uint32_t buffer) const {
   const at::Tensor& now = store_.buffer(buffer);
   const bool is_sum =
       is_summed(buffer) && store_.graph().buffers[buffer].kind == TENON_BUFFER_CONSTANT;
-  return is_sum ? sums_[*place_of_[buffer]].to(now.scalar_type()) : now;
+  return is_sum ? sums_[*index_of_[buffer]].to(now.scalar_type()) : now;
 }
 
 const StepSums::Balance* StepSums::find(uint32_t b, size_t k) const {

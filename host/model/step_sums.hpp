@@ -34,7 +34,7 @@ class StepSums {
   // ---- buffers ----
 
   bool is_summed(uint32_t buffer) const {
-    return buffer < place_of_.size() && place_of_[buffer].has_value();
+    return buffer < index_of_.size() && index_of_[buffer].has_value();
   }
   // Adds what a forward returned for a summed buffer.
   // Shapes  next: the shape of the buffer
@@ -79,7 +79,7 @@ class StepSums {
   ParameterStore& store_;
   std::optional<StepSumsProxy> proxy_;
   std::vector<uint32_t> buffers_;                // of the graph
-  std::vector<std::optional<size_t>> place_of_;  // by buffer of the graph: index in `sums_`
+  std::vector<std::optional<size_t>> index_of_;  // by buffer of the graph: index in `sums_`
   std::vector<at::Tensor> sums_;                 // i64 or f64
   std::vector<Balance> balances_;
   std::vector<at::Tensor> loads_;  // one tensor; none without balance losses

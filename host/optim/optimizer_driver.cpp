@@ -330,21 +330,21 @@ void OptimizerDriver::load(const StateTree& tree, const std::string& prefix) {
   }
 }
 
-void OptimizerDriver::update(double factor, const CallPlace& place, const at::Tensor& found) {
-  update_pieces([](const Piece&) { return true; }, factor, place, found);
+void OptimizerDriver::update(double factor, const CallPoint& point, const at::Tensor& found) {
+  update_pieces([](const Piece&) { return true; }, factor, point, found);
 }
 
 void OptimizerDriver::update_group(size_t group,
                                    double factor,
-                                   const CallPlace& place,
+                                   const CallPoint& point,
                                    const at::Tensor& found_inf) {
   update_pieces(
-      [group](const Piece& piece) { return piece.group == group; }, factor, place, found_inf);
+      [group](const Piece& piece) { return piece.group == group; }, factor, point, found_inf);
 }
 
 void OptimizerDriver::update_pieces(const IsChosen& is_chosen,
                                     double factor,
-                                    const CallPlace& place,
+                                    const CallPoint& point,
                                     const at::Tensor& found) {
   const at::AutoGradMode no_grad(false);
   const at::Tensor found_inf = found.defined() ? found.to(steps_.device()) : found;
@@ -359,7 +359,7 @@ void OptimizerDriver::update_pieces(const IsChosen& is_chosen,
           return p.call() != pieces_[first].call();
         });
     const std::span<Piece> pieces(pieces_.begin() + static_cast<std::ptrdiff_t>(first), last);
-    call_update(pieces, factor, place, found_inf);
+    call_update(pieces, factor, point, found_inf);
     first += pieces.size();
   }
 }
@@ -388,7 +388,7 @@ void OptimizerDriver::advance_counters(const at::Tensor& found_inf) {
 // Updates pieces of one partition and dtype.
 void OptimizerDriver::call_update(std::span<Piece> pieces,
                                   double factor,
-                                  const CallPlace& place,
+                                  const CallPoint& point,
                                   const at::Tensor& found_inf) {
   parameter_handles_.clear();
   grad_handles_.clear();
@@ -431,7 +431,7 @@ void OptimizerDriver::call_update(std::span<Piece> pieces,
   args.steps = step_handles_.data();
   args.lr = borrow(lrs_[i]);
   args.found_inf = found_inf.defined() ? borrow(found_inf) : nullptr;
-  frames_[i].move_to(place);
+  frames_[i].move_to(point);
   optimizer.update(frames_[i].exec(), args);
   for (Piece& piece : pieces) {
     if (groups_[piece.group].sharing().frees_gradients) {
@@ -446,7 +446,7 @@ bool OptimizerDriver::has_evaluation_values() const {
   });
 }
 
-void OptimizerDriver::use_evaluation_values(const CallPlace& place) {
+void OptimizerDriver::use_evaluation_values(const CallPoint& point) {
   const at::AutoGradMode no_grad(false);
   TENON_ASSERT(kept_.empty(), "the parameters hold the values of evaluation already");
   for (auto piece = pieces_.begin(); piece != pieces_.end();) {
@@ -477,7 +477,7 @@ void OptimizerDriver::use_evaluation_values(const CallPlace& place) {
     args.slots = slots.data();
     args.steps = steps.data();
     ExecFrame& frame = frames_[first->partition];
-    frame.move_to(place);
+    frame.move_to(point);
     optimizer.evaluation_values(frame.exec(), args);
   }
 }

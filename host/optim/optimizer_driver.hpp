@@ -45,11 +45,11 @@ class OptimizerDriver final : public Stateful {
   // parameters, slots and counters stay unchanged. The host does not wait for its value.
   // Shapes  found_inf [] f32, on the groups' device
   // Errors  plugin.failed
-  void update(double factor, const CallPlace& place, const at::Tensor& found_inf = {});
+  void update(double factor, const CallPoint& point, const at::Tensor& found_inf = {});
   // The same for the parameters of one flat group, whose gradients are final.
   void update_group(size_t group,
                     double factor,
-                    const CallPlace& place,
+                    const CallPoint& point,
                     const at::Tensor& found_inf = {});
 
   // True if an optimizer evaluates at other values than it trains at.
@@ -57,7 +57,7 @@ class OptimizerDriver final : public Stateful {
   // Replaces the slices of such optimizers' parameters by the values to evaluate and to export, and
   // keeps a copy of the values of training. The caller publishes the slices.
   // Errors  plugin.failed
-  void use_evaluation_values(const CallPlace& place);
+  void use_evaluation_values(const CallPoint& point);
   // Restores the values of training, bit for bit.
   void use_training_values();
 
@@ -83,12 +83,12 @@ class OptimizerDriver final : public Stateful {
   using IsChosen = std::function<bool(const Piece& piece)>;
   void update_pieces(const IsChosen& is_chosen,
                      double factor,
-                     const CallPlace& place,
+                     const CallPoint& point,
                      const at::Tensor& found_inf);
   void advance_counters(const at::Tensor& found_inf);
   void call_update(std::span<Piece> pieces,
                    double factor,
-                   const CallPlace& place,
+                   const CallPoint& point,
                    const at::Tensor& found_inf);
   void cut_where_without_grad(const IsChosen& is_chosen);
   void cut_slots(const Piece& piece, int64_t begin, int64_t length, Piece& part);

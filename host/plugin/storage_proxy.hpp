@@ -29,9 +29,9 @@ class StorageProxy {
   const ComponentInstance& instance() const noexcept { return instance_; }
 
   // Threads  [main], once, before anything else
-  void connect(const std::string& place) const {
+  void connect(const std::string& location) const {
     const tenon_storage_connect_args args{.struct_size = sizeof(tenon_storage_connect_args),
-                                          .place = place.c_str()};
+                                          .place = location.c_str()};
     instance_.call("connect", [&] { return table_->connect(instance_.self(), &args); });
   }
   void open(const std::string& checkpoint, uint32_t is_first) const {

@@ -113,7 +113,7 @@ void put_last_call(ReportText& text) {
   }
 }
 
-void put_place(ReportText& text) {
+void put_progress(ReportText& text) {
   const uint64_t step = shared_page->step.load(std::memory_order_relaxed);
   if (step == 0) {
     text << ", before the first step";
@@ -168,7 +168,7 @@ int report_crash(int signal, const void* instruction) {
     text << "[run.crashed] the process crashed outside of a plugin's call with ";
   }
   put_signal(text, signal);
-  put_place(text);
+  put_progress(text);
   if (!is_in_call) {
     put_event(text);
   }
@@ -216,7 +216,7 @@ int report_foreign(int signal, pid_t sender) {
   text << "[run.crashed] the process received ";
   put_signal(text, signal);
   text << " from process " << static_cast<uint64_t>(sender);
-  put_place(text);
+  put_progress(text);
   put_event(text);
   return file_report(text, false);
 }
@@ -239,7 +239,7 @@ void on_crash(int signal, siginfo_t* info, void* context) {
 [[noreturn]] void report_exit(const ReportText& call) {
   ReportText text;
   text << "[plugin.exited] " << call.text();
-  put_place(text);
+  put_progress(text);
   text << "; a plugin must return a status instead";
   end_with(file_report(text, true));
 }

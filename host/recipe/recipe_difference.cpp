@@ -99,7 +99,7 @@ std::string brief(const json& value, const json* other) {
 }
 
 // One path, or a list of paths.
-bool are_places(const json& value) {
+bool are_paths(const json& value) {
   return is_path_or_uri(value) ||
          (value.is_array() && !value.empty() && std::ranges::all_of(value, is_path_or_uri));
 }
@@ -275,7 +275,7 @@ class Difference {
       change.change = kWarns;
       change.why = "other data is skipped or waited for from now on";
     } else if (rule.change == kRefused && before != nullptr && now != nullptr &&
-               are_places(*before) && are_places(*now)) {
+               are_paths(*before) && are_paths(*now)) {
       change.change = kWarns;
       change.why = "another path, whose content must be the same";
     } else if (is_at_or_below(at, "/optimizer/groups") && (before == nullptr || now == nullptr) &&

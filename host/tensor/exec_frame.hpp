@@ -45,7 +45,7 @@ struct ExecBase {
 };
 
 // Position of a call in the run.
-struct CallPlace {
+struct CallPoint {
   uint64_t step = 0;
   uint32_t microbatch = 0;
   bool is_train = true;
@@ -59,17 +59,17 @@ class ExecFrame {
   // `host` is the one passed to the component's plugin.
   ExecFrame(const tenon_host* host, const ExecBase& base);
 
-  void move_to(const CallPlace& place) {
-    call_.exec.step = place.step;
-    call_.exec.microbatch = place.microbatch;
-    call_.exec.mode = place.is_train ? TENON_MODE_TRAIN : TENON_MODE_EVALUATE;
+  void move_to(const CallPoint& point) {
+    call_.exec.step = point.step;
+    call_.exec.microbatch = point.microbatch;
+    call_.exec.mode = point.is_train ? TENON_MODE_TRAIN : TENON_MODE_EVALUATE;
   }
   // Until the next move_to().
   void set_generating(Generating what) {
     call_.exec.mode = what == Generating::kPrompt ? TENON_MODE_PREFILL : TENON_MODE_DECODE;
   }
   // Seeds the call. `salt` distinguishes the blocks, or other users of random numbers, of one
-  // place. Returns the seed, for use by the default generator.
+  // point. Returns the seed, for use by the default generator.
   uint64_t seed_for(uint32_t salt);
   void set_recompute(bool is_recompute) { call_.exec.is_recompute = is_recompute ? 1 : 0; }
 

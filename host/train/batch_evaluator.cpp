@@ -51,7 +51,7 @@ bool BatchEvaluator::evaluate(DataStream& data, const std::string& prefix, Evalu
     evaluate_batch({data, prefix, sums.microbatch, data.loader().position().cursor}, sums);
     vote = finish_vote(data);
   }
-  events_.place().microbatch = 0;
+  events_.event().microbatch = 0;
   has_failed_ = has_failed_ || any_rank(run_.ranks.groups.all(), failure_.has_value());
   const bool is_complete = vote != BatchVote::kCut && !has_failed_;
   if (is_complete && !data.has_reached_limit()) {
@@ -68,7 +68,7 @@ void BatchEvaluator::rethrow() const {
 }
 
 // The vote on the next batch runs while this batch is evaluated.
-void BatchEvaluator::evaluate_batch(const Place& at, EvaluationSums& sums) {
+void BatchEvaluator::evaluate_batch(const EvaluatedBatch& at, EvaluationSums& sums) {
   DataStream& data = at.data;
   Microbatch microbatch{.batch = empty_batch(data.source().info().schema)};
   hold(at, [&] {
@@ -78,11 +78,11 @@ void BatchEvaluator::evaluate_batch(const Place& at, EvaluationSums& sums) {
   });
   microbatch.is_by_source = run_.recipe().train.loss_by_source && is_mix(data.source());
   start_vote(data);
-  events_.place().microbatch = sums.microbatch;
-  const CallPlace place{state_.step, static_cast<uint32_t>(sums.microbatch), false};
+  events_.event().microbatch = sums.microbatch;
+  const CallPoint point{state_.step, static_cast<uint32_t>(sums.microbatch), false};
   step_.batch = &microbatch.batch;
   events_.fire(TENON_EVENT_AFTER_DATA);
-  const auto forward = [&] { forward_pass_.run_model(microbatch.batch, place); };
+  const auto forward = [&] { forward_pass_.run_model(microbatch.batch, point); };
   bool has_outputs = true;
   if (run_.ranks.groups.role().is_alone()) {
     has_outputs = hold(at, forward);
@@ -91,8 +91,8 @@ void BatchEvaluator::evaluate_batch(const Place& at, EvaluationSums& sums) {
   }
   if (has_outputs) {
     hold(at, [&] {
-      forward_pass_.run_losses(microbatch, place, [&] {
-        run_.model.metrics.evaluate(run_.model.microbatch, microbatch.batch, place);
+      forward_pass_.run_losses(microbatch, point, [&] {
+        run_.model.metrics.evaluate(run_.model.microbatch, microbatch.batch, point);
         sums.add(microbatch.sums, microbatch.counts);
         sums.add_sources(microbatch.by_source, data.source().parts());
       });
@@ -104,13 +104,13 @@ void BatchEvaluator::evaluate_batch(const Place& at, EvaluationSums& sums) {
 }
 
 // Returns false if `work` throws; keeps the first error.
-bool BatchEvaluator::hold(const Place& place, const std::function<void()>& work) {
+bool BatchEvaluator::hold(const EvaluatedBatch& batch, const std::function<void()>& work) {
   try {
     work();
     return true;
   } catch (const std::exception& error) {
     if (!failure_.has_value()) {
-      failure_ = in_context(run_failure(error), place);
+      failure_ = in_context(run_failure(error), batch);
     }
     return false;
   }
@@ -138,7 +138,7 @@ bool BatchEvaluator::try_first_batch(const EvalSet& set, std::set<std::string>& 
     trial.begin_epoch(0);
     is_tried = next_window_together(trial, run_.ranks.groups.all()) == NextWindow::kOpen;
     if (is_tried) {
-      const Place at{trial, set.prefix, 0};
+      const EvaluatedBatch at{trial, set.prefix, 0};
       try {
         auto next = trial.loader().has_next() ? trial.loader().next() : std::nullopt;
         Microbatch microbatch{.batch = next.has_value() ? std::move(*next)
@@ -159,48 +159,48 @@ bool BatchEvaluator::try_first_batch(const EvalSet& set, std::set<std::string>& 
 }
 
 void BatchEvaluator::run_quietly(Microbatch& microbatch) {
-  const CallPlace place{state_.step, 0, false};
+  const CallPoint point{state_.step, 0, false};
   run_.model.metrics.begin_evaluation();
-  forward_pass_.run_quietly(microbatch, place, [&] {
-    run_.model.metrics.evaluate(run_.model.microbatch, microbatch.batch, place);
+  forward_pass_.run_quietly(microbatch, point, [&] {
+    run_.model.metrics.evaluate(run_.model.microbatch, microbatch.batch, point);
   });
   run_.model.metrics.drop_evaluation();
   run_.model.runner.clear(run_.model.microbatch);
 }
 
-Error BatchEvaluator::in_context(const Error& error, const Place& place) {
+Error BatchEvaluator::in_context(const Error& error, const EvaluatedBatch& batch) {
   run_.model.runner.clear(run_.model.microbatch);
-  std::string where = set_name(place.prefix) + " (" + place.data.source().name() + ")";
-  if (!place.data.window_label().empty()) {
-    where += ", window " + place.data.window_label();
+  std::string where = set_name(batch.prefix) + " (" + batch.data.source().name() + ")";
+  if (!batch.data.window_label().empty()) {
+    where += ", window " + batch.data.window_label();
   }
-  where += formatted(", batch {}", place.number + 1);
-  if (const std::optional<int64_t> sample = failing_sample(place)) {
-    const std::optional<Window> window = place.data.window();
+  where += formatted(", batch {}", batch.number + 1);
+  if (const std::optional<int64_t> sample = failing_sample(batch)) {
+    const std::optional<Window> window = batch.data.window();
     where += formatted(", sample {} (counted from 0)", *sample) +
-             place_note(place.data.source(), window ? &*window : nullptr, *sample);
+             place_note(batch.data.source(), window ? &*window : nullptr, *sample);
   }
   return error.with_context("evaluation on " + where);
 }
 
 // Evaluates the samples of a batch one by one. Returns the number of the first that fails; none if
 // samples have no numbers, or none fails alone.
-std::optional<int64_t> BatchEvaluator::failing_sample(const Place& place) {
-  DataSource& source = place.data.source();
+std::optional<int64_t> BatchEvaluator::failing_sample(const EvaluatedBatch& batch) {
+  DataSource& source = batch.data.source();
   const bool is_numbered = source.info().style == DatasetStyle::kMap &&
                            !source.info().has_own_order && source.packed() == nullptr;
-  if (!is_numbered || !run_.ranks.groups.role().is_alone() || !place.data.epoch().has_value()) {
+  if (!is_numbered || !run_.ranks.groups.role().is_alone() || !batch.data.epoch().has_value()) {
     return std::nullopt;
   }
-  LoaderOptions options = place.data.options();
+  LoaderOptions options = batch.data.options();
   options.max_batches = options.batch_size;
   options.batch_size = 1;
   options.samples_per_step = 0;
   options.num_threads = 0;
   options.prefetch = 1;
-  int64_t sample = place.cursor;
+  int64_t sample = batch.cursor;
   try {
-    Loader loader(source, place.data.window(), *place.data.epoch(), options, {.cursor = sample});
+    Loader loader(source, batch.data.window(), *batch.data.epoch(), options, {.cursor = sample});
     for (; loader.has_next(); ++sample) {
       Microbatch microbatch{.batch = std::move(*loader.next())};
       run_quietly(microbatch);

@@ -54,18 +54,18 @@ class BatchEvaluator {
  private:
   enum class BatchVote { kMore, kEnd, kCut };
   // A batch, for messages.
-  struct Place {
+  struct EvaluatedBatch {
     DataStream& data;
     const std::string& prefix;
     uint64_t number = 0;  // in the evaluation
     int64_t cursor = 0;   // map style: its first sample in the window
   };
 
-  void evaluate_batch(const Place& place, EvaluationSums& sums);
-  bool hold(const Place& place, const std::function<void()>& work);
+  void evaluate_batch(const EvaluatedBatch& batch, EvaluationSums& sums);
+  bool hold(const EvaluatedBatch& batch, const std::function<void()>& work);
   void run_quietly(Microbatch& microbatch);
-  Error in_context(const Error& error, const Place& place);
-  std::optional<int64_t> failing_sample(const Place& place);
+  Error in_context(const Error& error, const EvaluatedBatch& batch);
+  std::optional<int64_t> failing_sample(const EvaluatedBatch& batch);
   void start_vote(DataStream& data);
   BatchVote finish_vote(DataStream& data);
 

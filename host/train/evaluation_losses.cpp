@@ -75,11 +75,11 @@ std::optional<EvaluationLosses::Metrics> EvaluationLosses::close(const Evaluatio
 }
 
 EvaluationLosses::Series& EvaluationLosses::series(const std::string& name) {
-  auto place = std::ranges::lower_bound(series_, name, {}, &Series::name);
-  if (place == series_.end() || place->name != name) {
-    place = series_.insert(place, Series{name, std::vector<Loss>(losses_.size())});
+  auto found = std::ranges::lower_bound(series_, name, {}, &Series::name);
+  if (found == series_.end() || found->name != name) {
+    found = series_.insert(found, Series{name, std::vector<Loss>(losses_.size())});
   }
-  return *place;
+  return *found;
 }
 
 // Adds the weighted total last.

@@ -228,7 +228,7 @@ bool Evaluator::evaluate_before_window(bool is_resumed, const std::string& label
 
 void Evaluator::evaluate_missed(const std::string& last_window) {
   if (missed_.paired_windows && run_.recipe().eval.with_window == WithWindow::kAfter) {
-    tenon_event& event = events_.place();
+    tenon_event& event = events_.event();
     const tenon_event saved = event;
     event.window = static_cast<uint64_t>(run_.data.train.opened_number());
     event.window_label = last_window.c_str();
@@ -253,7 +253,7 @@ std::optional<MetricRecord> Evaluator::run(const std::string& family,
                                            const std::string& window,
                                            const EvaluateAll& evaluate_all) {
   const auto began = std::chrono::steady_clock::now();
-  tenon_event& event = events_.place();
+  tenon_event& event = events_.event();
   const tenon_event saved = event;
   event.is_train = 0;
   event.microbatch = 0;
@@ -337,7 +337,7 @@ void Evaluator::report_over_long(const EvalSet& set) const {
 bool Evaluator::evaluate_windows(DataStream& data,
                                  const std::string& prefix,
                                  EvaluationSums& sums) {
-  tenon_event& event = events_.place();
+  tenon_event& event = events_.event();
   bool is_complete = true;
   for (uint64_t window = 0;
        is_complete && next_window_together(data, run_.ranks.groups.all()) == NextWindow::kOpen;
@@ -358,7 +358,7 @@ bool Evaluator::evaluate_open_window(DataStream& data,
                                      std::string& line) {
   EvaluationSums sums(run_.model.losses.size());
   run_.model.metrics.begin_evaluation();
-  events_.place().window_label = data.window_label().c_str();
+  events_.event().window_label = data.window_label().c_str();
   {
     const MetricPrefix metrics(prefix);
     if (!batches_.evaluate(data, prefix, sums)) {
@@ -388,9 +388,9 @@ bool Evaluator::record(const std::string& prefix,
     }
   }
   series_.add_sources(sums, prefix, run_.report.metrics);
-  const CallPlace place{state_.step, 0, false};
+  const CallPoint point{state_.step, 0, false};
   for (const auto& [name, value] :
-       run_.model.metrics.end_evaluation(run_.ranks.groups.tokens(), place, series)) {
+       run_.model.metrics.end_evaluation(run_.ranks.groups.tokens(), point, series)) {
     run_.report.metrics.set(prefix + name, value);
     append_metric(line, prefix + name, value);
   }

@@ -6,54 +6,54 @@
 
 namespace tenon {
 
-void ForwardPass::run_model(const Batch& batch, const CallPlace& place) {
+void ForwardPass::run_model(const Batch& batch, const CallPoint& point) {
   events_.fire(TENON_EVENT_BEFORE_FORWARD);
-  compute_model(batch, place);
+  compute_model(batch, point);
   events_.fire(TENON_EVENT_AFTER_FORWARD);
 }
 
 void ForwardPass::run_losses(Microbatch& microbatch,
-                             const CallPlace& place,
+                             const CallPoint& point,
                              const std::function<void()>& on_losses) {
   events_.fire(TENON_EVENT_BEFORE_LOSS);
-  compute_losses(microbatch, place, on_losses);
+  compute_losses(microbatch, point, on_losses);
   events_.fire(TENON_EVENT_AFTER_LOSS);
 }
 
 void ForwardPass::run_quietly(Microbatch& microbatch,
-                              const CallPlace& place,
+                              const CallPoint& point,
                               const std::function<void()>& on_losses) {
-  compute_model(microbatch.batch, place);
-  compute_losses(microbatch, place, on_losses);
+  compute_model(microbatch.batch, point);
+  compute_losses(microbatch, point, on_losses);
 }
 
-void ForwardPass::compute_model(const Batch& batch, const CallPlace& place) {
+void ForwardPass::compute_model(const Batch& batch, const CallPoint& point) {
   using Losses = ProgramRunner::Losses;
   run_.model.runner.forward(
-      run_.model.microbatch, batch, place, is_chunked(place) ? Losses::kInChunks : Losses::kWhole);
+      run_.model.microbatch, batch, point, is_chunked(point) ? Losses::kInChunks : Losses::kWhole);
 }
 
 void ForwardPass::compute_losses(Microbatch& microbatch,
-                                 const CallPlace& place,
+                                 const CallPoint& point,
                                  const std::function<void()>& on_losses) {
   const bool has_samples = microbatch.batch.samples > 0;
   if (has_samples && microbatch.counts.empty()) {
-    count(microbatch, place);
+    count(microbatch, point);
   }
-  MicrobatchLosses losses(run_.model.losses, microbatch, place);
+  MicrobatchLosses losses(run_.model.losses, microbatch, point);
   run_.model.runner.run_losses(run_.model.microbatch, losses);
   if (has_samples) {
     on_losses();
   }
 }
 
-void ForwardPass::count(Microbatch& microbatch, const CallPlace& place) {
-  if (is_chunked(place)) {  // the outputs never exist as a whole
-    microbatch.counts = run_.model.losses.count(microbatch.batch, place);
+void ForwardPass::count(Microbatch& microbatch, const CallPoint& point) {
+  if (is_chunked(point)) {  // the outputs never exist as a whole
+    microbatch.counts = run_.model.losses.count(microbatch.batch, point);
     return;
   }
-  microbatch.counts = run_.model.losses.count(run_.model.microbatch, microbatch.batch, place);
-  if (place.is_train && !run_.model.microbatch.aux_losses().empty()) {
+  microbatch.counts = run_.model.losses.count(run_.model.microbatch, microbatch.batch, point);
+  if (point.is_train && !run_.model.microbatch.aux_losses().empty()) {
     throw Error("loss.late_count",
                 "the model adds the auxiliary loss '" +
                     run_.model.microbatch.aux_losses().front().name +

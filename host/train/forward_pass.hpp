@@ -22,33 +22,33 @@ class ForwardPass {
   ForwardPass(RunServices& run, LoopEvents& events) : run_(run), events_(events) {}
 
   // Runs the model, between the events before_forward and after_forward.
-  void run_model(const Batch& batch, const CallPlace& place);
+  void run_model(const Batch& batch, const CallPoint& point);
 
   // Computes the losses, between the events before_loss and after_loss. Fills in the sums, and the
   // counts if they are empty. Calls `on_losses` before after_loss if the microbatch has samples.
   // Errors  loss.late_count in training, if the model adds auxiliary losses and the main loss is
   //         counted after the forward
   void run_losses(Microbatch& microbatch,
-                  const CallPlace& place,
+                  const CallPoint& point,
                   const std::function<void()>& on_losses);
 
   // Does both without events.
   void run_quietly(Microbatch& microbatch,
-                   const CallPlace& place,
+                   const CallPoint& point,
                    const std::function<void()>& on_losses);
 
   // Returns true if the losses are computed in chunks. Their gradients then reach the model along
   // with the sums. Metrics read whole outputs, so an evaluation with metrics uses no chunks.
-  bool is_chunked(const CallPlace& place) const {
+  bool is_chunked(const CallPoint& point) const {
     return run_.recipe().train.loss_chunk.has_value() &&
-           (place.is_train || run_.model.metrics.is_empty());
+           (point.is_train || run_.model.metrics.is_empty());
   }
 
  private:
-  void count(Microbatch& microbatch, const CallPlace& place);
-  void compute_model(const Batch& batch, const CallPlace& place);
+  void count(Microbatch& microbatch, const CallPoint& point);
+  void compute_model(const Batch& batch, const CallPoint& point);
   void compute_losses(Microbatch& microbatch,
-                      const CallPlace& place,
+                      const CallPoint& point,
                       const std::function<void()>& on_losses);
 
   RunServices& run_;

@@ -70,26 +70,26 @@ size_t HookView::num_parameters() const {
 }
 
 ParameterView HookView::parameter(size_t i) {
-  const auto& place = run_.model.parameters.place(static_cast<uint32_t>(i));
-  const FlatGroup& group = run_.model.parameters.groups()[place.group];
-  const FlatEntry& entry = group.entries()[place.entry];
+  const auto& position = run_.model.parameters.position(static_cast<uint32_t>(i));
+  const FlatGroup& group = run_.model.parameters.groups()[position.group];
+  const FlatEntry& entry = group.entries()[position.entry];
   const bool is_whole = !whole_.values.empty();
   const auto whole_view = [&entry](const at::Tensor& whole) {
     return whole.narrow(0, entry.offset, entry.numel).view(entry.parameter.shape);
   };
-  parameter_values_ = {is_whole ? whole_view(whole_.values[place.group])
-                                : group.data_view(place.entry)};
-  const bool has_grad = is_whole ? whole_.grads[place.group].defined()
+  parameter_values_ = {is_whole ? whole_view(whole_.values[position.group])
+                                : group.data_view(position.entry)};
+  const bool has_grad = is_whole ? whole_.grads[position.group].defined()
                                  : step_.are_gradients_final || run_.model.sharded.is_idle();
-  if (place.trainable && entry.has_grad && has_grad && !group.sharing().frees_gradients) {
-    parameter_values_.push_back(is_whole ? whole_view(whole_.grads[place.group])
-                                         : group.grad_view(place.entry));
+  if (position.trainable && entry.has_grad && has_grad && !group.sharing().frees_gradients) {
+    parameter_values_.push_back(is_whole ? whole_view(whole_.grads[position.group])
+                                         : group.grad_view(position.entry));
   }
   ParameterView view;
   view.name = &run_.model.parameters.graph().parameters[i].name;
   view.value = parameter_values_.data();
   view.grad = parameter_values_.size() > 1 ? &parameter_values_[1] : nullptr;
-  view.offset = is_whole ? 0 : group.part(place.entry).piece.first();
+  view.offset = is_whole ? 0 : group.part(position.entry).piece.first();
   view.numel = entry.numel;
   return view;
 }

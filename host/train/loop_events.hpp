@@ -38,7 +38,7 @@ class LoopEvents {
   void fire_in_reverse(uint32_t event, const std::string& message);
 
   // The fields of events; the loop keeps them up to date.
-  tenon_event& place() { return hooks_.event(); }
+  tenon_event& event() { return hooks_.event(); }
   // True if a hook changes final gradients.
   bool rewrites_gradients() const { return rewrites_gradients_; }
   // True if a hook, on any rank, reads the loss of each step over all ranks.

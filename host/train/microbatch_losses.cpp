@@ -41,12 +41,12 @@ void MicrobatchLosses::compute(MicrobatchState& values) {
   const LossChunk& chunk = values.chunk();
   if (chunk.number == 0) {
     microbatch_.sums =
-        losses_.compute(values, microbatch_.batch, place_, microbatch_.calls, by_source);
+        losses_.compute(values, microbatch_.batch, point_, microbatch_.calls, by_source);
     return;
   }
   const Batch piece = piece_of(microbatch_.batch, chunk.begin, chunk.length);
   const std::vector<at::Tensor> sums =
-      losses_.compute(values, piece, place_, microbatch_.calls, by_source);
+      losses_.compute(values, piece, point_, microbatch_.calls, by_source);
   if (chunk.number == 1) {
     microbatch_.sums.assign(sums.size(), at::Tensor());
   }
@@ -58,7 +58,7 @@ void MicrobatchLosses::compute(MicrobatchState& values) {
 }
 
 void MicrobatchLosses::backward(MicrobatchState& values) {
-  losses_.backward(values, place_, microbatch_.calls, microbatch_.seeds);
+  losses_.backward(values, point_, microbatch_.calls, microbatch_.seeds);
 }
 
 }  // namespace tenon

@@ -14,8 +14,8 @@ namespace tenon {
 class MicrobatchLosses final : public LossPort {
  public:
   // All are borrowed. `microbatch` has the seeds of `backward`.
-  MicrobatchLosses(LossSet& losses, Microbatch& microbatch, const CallPlace& place)
-      : losses_(losses), microbatch_(microbatch), place_(place) {}
+  MicrobatchLosses(LossSet& losses, Microbatch& microbatch, const CallPoint& point)
+      : losses_(losses), microbatch_(microbatch), point_(point) {}
 
   // Sets the sums of the microbatch, and those by source if it wants them; in chunks, adds to them
   // in f64.
@@ -26,7 +26,7 @@ class MicrobatchLosses final : public LossPort {
  private:
   LossSet& losses_;
   Microbatch& microbatch_;
-  const CallPlace place_;
+  const CallPoint point_;
 };
 
 }  // namespace tenon

@@ -66,11 +66,11 @@ class Search {
         graph_(parameters.graph()),
         extent_(extent) {}
 
-  std::optional<std::string> in_forward(const PastMicrobatch& microbatch, const CallPlace& place) {
+  std::optional<std::string> in_forward(const PastMicrobatch& microbatch, const CallPoint& point) {
     const bool is_loss_finite = are_finite(*microbatch.sums);
     const Suspect suspect = is_loss_finite ? Suspect::kNanOnly : Suspect::kNanAndInfinite;
     std::optional<std::string> found;
-    model_.replay(values_, *microbatch.batch, place, [&](uint32_t b) {
+    model_.replay(values_, *microbatch.batch, point, [&](uint32_t b) {
       if (!found.has_value()) {
         found = in_block(b, suspect);
       }
@@ -88,12 +88,13 @@ class Search {
     for (size_t b = graph_.blocks.size(); b-- > 0;) {
       for (uint32_t p : graph_.blocks[b].parameters) {
         p = graph_.parameters[p].same_as == kNoIndex ? p : graph_.parameters[p].same_as;
-        const auto& place = parameters_.place(p);
-        const FlatGroup& group = parameters_.groups()[place.group];
-        if (!place.trainable || !group.entries()[place.entry].has_grad || !seen.insert(p).second) {
+        const auto& position = parameters_.position(p);
+        const FlatGroup& group = parameters_.groups()[position.group];
+        if (!position.trainable || !group.entries()[position.entry].has_grad ||
+            !seen.insert(p).second) {
           continue;
         }
-        const int64_t n = num_not_finite(group.grad_view(place.entry));
+        const int64_t n = num_not_finite(group.grad_view(position.entry));
         if (n > 0) {
           ++num_found;
           if (!first.has_value()) {
@@ -180,10 +181,10 @@ class Search {
   // Counts non-finite values in the copy that blocks use, if it exists. A copy in a narrower dtype
   // may be infinite where the stored values are finite.
   int64_t num_in_parameter(uint32_t p) const {
-    const auto& place = parameters_.place(p);
-    const FlatGroup& group = parameters_.groups()[place.group];
-    return num_not_finite(group.has_whole() ? group.unsharded_view(place.entry)
-                                            : group.data_view(place.entry));
+    const auto& position = parameters_.position(p);
+    const FlatGroup& group = parameters_.groups()[position.group];
+    return num_not_finite(group.has_whole() ? group.unsharded_view(position.entry)
+                                            : group.data_view(position.entry));
   }
 
   ProgramRunner& model_;
@@ -210,12 +211,12 @@ NonFiniteOrigin find_non_finite_origin(ProgramRunner& model,
   for (uint32_t i = 0; i < microbatches.size() && !(is_alone && found.has_value()); ++i) {
     if (microbatches[i].sums->empty()) {
       model.replay(
-          values, *microbatches[i].batch, CallPlace{step, i, true}, [](uint32_t) { return false; });
+          values, *microbatches[i].batch, CallPoint{step, i, true}, [](uint32_t) { return false; });
       continue;
     }
     std::optional<std::string> here;
     try {
-      here = search.in_forward(microbatches[i], CallPlace{step, i, true});
+      here = search.in_forward(microbatches[i], CallPoint{step, i, true});
     } catch (const std::exception&) {
       if (!is_alone) {
         throw;  // the other ranks are still in the search

@@ -36,7 +36,7 @@ struct NonFiniteOrigin {
 // ranks may run blocks together.
 enum class OriginSearch { kUntilFound, kInStepWithRanks };
 
-// Returns the first place in the step with non-finite values: "parameter 'a' of block 'b' holds 2
+// Returns the first point in the step with non-finite values: "parameter 'a' of block 'b' holds 2
 // non-finite values". Call it before gradients are clipped or parameters are updated. Waits for the
 // device.
 NonFiniteOrigin find_non_finite_origin(ProgramRunner& model,

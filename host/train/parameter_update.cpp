@@ -200,13 +200,13 @@ void ParameterUpdate::clip() {
 }
 
 void ParameterUpdate::apply(double factor) {
-  const CallPlace place{state_.step, 0, true};
+  const CallPoint point{state_.step, 0, true};
   if (!run_.recipe().train.update_in_backward) {
-    run_.model.optimizer.update(factor, place, finite_check_.found_inf());
+    run_.model.optimizer.update(factor, point, finite_check_.found_inf());
   }
   // Tables are on the CPU, so their update waits for the result of the check on the device.
   if (run_.model.tables != nullptr && !finite_check_.is_found_on_device()) {
-    run_.model.tables->update(factor, place);
+    run_.model.tables->update(factor, point);
   }
   run_.model.sharded.publish();
   ++state_.updates;

@@ -174,11 +174,11 @@ class FieldReader {
     }
     elements.clear();
     for (size_t i = 0;; ++i) {
-      const std::string place = state_path(path(name), std::to_string(i));
-      if (!tree_.has_subtree(place)) {
+      const std::string element = state_path(path(name), std::to_string(i));
+      if (!tree_.has_subtree(element)) {
         return;
       }
-      FieldReader fields(tree_, place, FieldsToLoad::kAll);
+      FieldReader fields(tree_, element, FieldsToLoad::kAll);
       each(fields, elements.emplace_back());
     }
   }

@@ -101,9 +101,9 @@ void StepLog::log(size_t num_roll_backs) {
   if (has_loss) {
     record_total_loss();
   }
-  const CallPlace place{state_.step, 0, true};
+  const CallPoint point{state_.step, 0, true};
   for (const auto& [name, value] :
-       run_.model.metrics.close_record(run_.ranks.groups.tokens(), place)) {
+       run_.model.metrics.close_record(run_.ranks.groups.tokens(), point)) {
     run_.report.metrics.set(name, value);
   }
   pace.non_finite_steps = finite_check_.guard().count().steps;

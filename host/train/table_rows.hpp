@@ -25,9 +25,9 @@ class TableRows final : public RowSource {
   }
 
   std::unique_ptr<RowPass> begin(const Batch* batch,
-                                 const CallPlace& place,
+                                 const CallPoint& point,
                                  Lookup lookup) override {
-    return std::make_unique<Pass>(tables_.begin(batch, place, how_of(lookup)), lookup_of_);
+    return std::make_unique<Pass>(tables_.begin(batch, point, how_of(lookup)), lookup_of_);
   }
 
  private:

@@ -36,7 +36,7 @@ TrainStep::TrainStep(RunServices& run,
       one_(at::scalar_tensor(
           1.0, at::TensorOptions().dtype(at::kDouble).device(run.model.parameters.device()))) {}
 
-CallPlace TrainStep::place(size_t microbatch) const {
+CallPoint TrainStep::point(size_t microbatch) const {
   return {state_.step, static_cast<uint32_t>(microbatch), true};
 }
 
@@ -45,7 +45,7 @@ void TrainStep::run_microbatches(std::vector<Microbatch>& microbatches,
   LoopEvents& events = events_;
   StepValues& step = view_.step();
   step.microbatches = &microbatches;
-  step.is_loss_chunked = forward_pass_.is_chunked(place(0));
+  step.is_loss_chunked = forward_pass_.is_chunked(point(0));
   gradients_.begin_step();
   update_.begin_step();
   for (Microbatch& microbatch : microbatches) {
@@ -61,7 +61,7 @@ void TrainStep::run_microbatches(std::vector<Microbatch>& microbatches,
     count_loads(microbatches);
   }
   for (size_t i = 0; i < microbatches.size(); ++i) {
-    events.place().microbatch = i;
+    events.event().microbatch = i;
     step.batch = &microbatches[i].batch;
     step.microbatch = &microbatches[i];
     events.fire(TENON_EVENT_AFTER_DATA);
@@ -80,7 +80,7 @@ void TrainStep::run_microbatches(std::vector<Microbatch>& microbatches,
   if (run_.model.tables != nullptr) {
     run_.model.tables->send_gradients();  // in transit while the step is finished
   }
-  events.place().microbatch = 0;
+  events.event().microbatch = 0;
   state_.samples += totals_.samples;
   state_.tokens += totals_.tokens;
   late_scale_ = run_.plan.loop.counts_ahead ? at::Tensor() : late_scale(microbatches);
@@ -88,7 +88,7 @@ void TrainStep::run_microbatches(std::vector<Microbatch>& microbatches,
 
 void TrainStep::run_microbatch(std::vector<Microbatch>& microbatches, size_t i) {
   Microbatch& microbatch = microbatches[i];
-  const CallPlace at = place(i);
+  const CallPoint at = point(i);
   forward_pass_.run_model(microbatch.batch, at);
   if (microbatches.size() == 1 && run_.model.runner.sums().has_balances()) {
     add_loads(run_.model.runner.sums(), run_.model.microbatch.aux_losses());
@@ -110,16 +110,16 @@ void TrainStep::run_microbatch(std::vector<Microbatch>& microbatches, size_t i) 
 }
 
 // Non-finite losses of a skipped step must not enter metrics.
-void TrainStep::run_losses(Microbatch& microbatch, const CallPlace& place) {
+void TrainStep::run_losses(Microbatch& microbatch, const CallPoint& point) {
   FiniteCheck& check = finite_check_;
   const bool counts_anyway = check.guard().is_exempt();
-  forward_pass_.run_losses(microbatch, place, [&] {
+  forward_pass_.run_losses(microbatch, point, [&] {
     bool is_finite = true;
     for (size_t l = 0; l < microbatch.sums.size(); ++l) {
       is_finite = gradients_.add_loss(microbatch.sums[l], microbatch.counts[l]) && is_finite;
     }
     if (is_finite || counts_anyway) {
-      run_.model.metrics.train(run_.model.microbatch, microbatch.batch, place);
+      run_.model.metrics.train(run_.model.microbatch, microbatch.batch, point);
     }
   });
   if (microbatch.batch.samples == 0) {
@@ -133,11 +133,11 @@ void TrainStep::run_losses(Microbatch& microbatch, const CallPlace& place) {
   }
 }
 
-void TrainStep::run_backward(Microbatch& microbatch, const CallPlace& place, bool ends_step) {
+void TrainStep::run_backward(Microbatch& microbatch, const CallPoint& point, bool ends_step) {
   LoopEvents& events = events_;
   const std::optional<LossScale>& scale = run_.model.loss_scale;
   events.fire(TENON_EVENT_BEFORE_BACKWARD);
-  MicrobatchLosses losses(run_.model.losses, microbatch, place);
+  MicrobatchLosses losses(run_.model.losses, microbatch, point);
   run_.model.runner.backward(
       run_.model.microbatch,
       &losses,
@@ -176,7 +176,7 @@ void TrainStep::count_loads(const std::vector<Microbatch>& microbatches) {
   }
   const TraceSpan span("count loads of experts");
   for (size_t i = 0; i < microbatches.size(); ++i) {
-    run_.model.runner.count_loads(run_.model.microbatch, microbatches[i].batch, place(i));
+    run_.model.runner.count_loads(run_.model.microbatch, microbatches[i].batch, point(i));
   }
   sum_loads();
 }
@@ -198,7 +198,7 @@ void TrainStep::count(std::vector<Microbatch>& microbatches) {
   for (size_t i = 0; i < microbatches.size(); ++i) {
     Microbatch& microbatch = microbatches[i];
     if (microbatch.batch.samples > 0) {
-      microbatch.counts = run_.model.losses.count(microbatch.batch, place(i));
+      microbatch.counts = run_.model.losses.count(microbatch.batch, point(i));
     } else {
       microbatch.counts.assign(run_.model.losses.size(), at::zeros({}, at::kDouble));
     }

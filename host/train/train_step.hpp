@@ -53,7 +53,7 @@ class TrainStep {
     std::vector<at::Tensor> counts;  // by loss, [] f64; empty unless losses are counted ahead
   };
 
-  CallPlace place(size_t microbatch) const;
+  CallPoint point(size_t microbatch) const;
   at::Tensor own_total(const std::vector<Microbatch>& microbatches, size_t loss) const;
   void count(std::vector<Microbatch>& microbatches);
   void start_agreement(const std::vector<Microbatch>& microbatches);
@@ -63,8 +63,8 @@ class TrainStep {
   void sum_loads();
   void end_buffers();
   void run_microbatch(std::vector<Microbatch>& microbatches, size_t i);
-  void run_losses(Microbatch& microbatch, const CallPlace& place);
-  void run_backward(Microbatch& microbatch, const CallPlace& place, bool ends_step);
+  void run_losses(Microbatch& microbatch, const CallPoint& point);
+  void run_backward(Microbatch& microbatch, const CallPoint& point, bool ends_step);
   std::optional<double> loss_of_all_ranks(const std::vector<Microbatch>& microbatches);
   at::Tensor late_scale(const std::vector<Microbatch>& microbatches);
   NonFiniteOrigin find_origin(const std::vector<Microbatch>& microbatches);

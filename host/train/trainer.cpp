@@ -32,20 +32,20 @@ constexpr uint64_t kNoStep = std::numeric_limits<uint64_t>::max();
 
 Trainer::Trainer(RunServices& run)
     : run_(run),
-      stop_(run.recipe().train, place_.run, run.ranks.groups.all(), run.ranks.signals),
-      requests_(run, place_.run, stop_),
+      stop_(run.recipe().train, position_.run, run.ranks.groups.all(), run.ranks.signals),
+      requests_(run, position_.run, stop_),
       gradients_(run),
-      finite_check_(run, place_.run, gradients_),
-      log_(run, place_.run, stop_, finite_check_),
-      view_(run, place_.run, gradients_, finite_check_, requests_, log_),
+      finite_check_(run, position_.run, gradients_),
+      log_(run, position_.run, stop_, finite_check_),
+      view_(run, position_.run, gradients_, finite_check_, requests_, log_),
       events_(run, view_),
       feed_(run, stop_, log_),
-      step_(run, place_.run, gradients_, finite_check_, events_, view_, log_, requests_),
-      evaluator_(run, place_.run, events_, view_, requests_, stop_, log_, step_.forward_pass()),
+      step_(run, position_.run, gradients_, finite_check_, events_, view_, log_, requests_),
+      evaluator_(run, position_.run, events_, view_, requests_, stop_, log_, step_.forward_pass()),
       whole_(run, finite_check_),
-      checkpoints_(run, place_.run, whole_, events_, requests_, stop_, evaluator_),
-      roll_back_(run, place_.run, finite_check_, checkpoints_, whole_),
-      loader_(run, place_.run) {
+      checkpoints_(run, position_.run, whole_, events_, requests_, stop_, evaluator_),
+      roll_back_(run, position_.run, finite_check_, checkpoints_, whole_),
+      loader_(run, position_.run) {
   whole_.add({this,
               &stop_,
               &requests_,
@@ -135,8 +135,8 @@ void Trainer::initialize() {
 void Trainer::load() {
   const auto take_position = [this](const StateTree& tree) { this->take_position(tree); };
   if (loader_.resumes() && run_.plan.request.is_eval_only) {
-    place_.run = loader_.load_model(run_.plan.request.which);
-    events_.place().step = state().step;
+    position_.run = loader_.load_model(run_.plan.request.which);
+    events_.event().step = state().step;
     report_restored(StateRestored::How::kModelOnly, loader_.resumed_from());
     fire_and_sync(TENON_EVENT_AFTER_LOAD);
   } else if (loader_.resumes()) {
@@ -207,14 +207,14 @@ void Trainer::finish_training() {
 // ---- an epoch ----
 
 void Trainer::run_epoch() {
-  const bool is_resumed = std::exchange(place_.resumes_epoch, false);
+  const bool is_resumed = std::exchange(position_.resumes_epoch, false);
   begin_epoch(is_resumed);
   const bool is_finished = run_windows();
   if (!is_finished) {
     save_at_end();  // a hook, a signal or the clock ended the run between steps
   }
-  events_.place().window = 0;
-  events_.place().window_label = "";
+  events_.event().window = 0;
+  events_.event().window_label = "";
   run_.data.train.close_window();
   if (is_finished) {
     end_epoch(is_resumed);
@@ -227,14 +227,14 @@ void Trainer::run_epoch() {
 
 void Trainer::begin_epoch(bool is_resumed) {
   if (!is_resumed) {
-    place_.epoch_step = state().step;
+    position_.epoch_step = state().step;
   }
-  events_.place().epoch = state().epochs;
+  events_.event().epoch = state().epochs;
   fire_and_sync(TENON_EVENT_BEFORE_EPOCH);
   if (!is_resumed) {
     reload_if_due(ReloadPoint::kEpoch, state().epochs);
     feed_.begin_epoch(state().epochs);
-  } else if (!place_.resumes_window) {  // between windows, requests take effect at once
+  } else if (!position_.resumes_window) {  // between windows, requests take effect at once
     requests_.resume();
     requests_.sync();
   }
@@ -243,7 +243,7 @@ void Trainer::begin_epoch(bool is_resumed) {
 // Returns false if the run ends before the epoch.
 bool Trainer::run_windows() {
   while (!stop_.is_over()) {
-    const NextWindow next = place_.resumes_window ? NextWindow::kOpen : feed_.open_next();
+    const NextWindow next = position_.resumes_window ? NextWindow::kOpen : feed_.open_next();
     if (next == NextWindow::kEnd && run_.recipe().train.trains_new_windows()) {
       stop_.end_without_new_window(feed_.last_window());
       return false;
@@ -252,7 +252,7 @@ bool Trainer::run_windows() {
       return true;
     }
     if (next == NextWindow::kOpen) {
-      events_.place().window = static_cast<uint64_t>(run_.data.train.opened_number());
+      events_.event().window = static_cast<uint64_t>(run_.data.train.opened_number());
       run_window();
     } else {
       stop_.end_waiting();
@@ -263,10 +263,10 @@ bool Trainer::run_windows() {
 
 void Trainer::end_epoch(bool is_resumed) {
   feed_.report_end_of_epoch();
-  if (!is_resumed && state().step == place_.epoch_step) {
+  if (!is_resumed && state().step == position_.epoch_step) {
     feed_.fail_empty_epoch();
   }
-  ++place_.run.epochs;
+  ++position_.run.epochs;
   stop_.check_run_length();
   if (evaluator_.is_due(RunBoundary::kEpoch)) {
     evaluator_.evaluate();
@@ -277,27 +277,27 @@ void Trainer::end_epoch(bool is_resumed) {
 // ---- a window ----
 
 void Trainer::run_window() {
-  const bool is_resumed = std::exchange(place_.resumes_window, false);
+  const bool is_resumed = std::exchange(position_.resumes_window, false);
   begin_window(is_resumed);
   const bool is_complete = run_steps();
   if (is_complete) {
     end_window();
   }
   run_.report.journal.add(WindowEnded{
-      .label = feed_.last_window(), .window = events_.place().window, .is_complete = is_complete});
+      .label = feed_.last_window(), .window = events_.event().window, .is_complete = is_complete});
   fire_and_sync(TENON_EVENT_AFTER_WINDOW);
 }
 
 void Trainer::begin_window(bool is_resumed) {
-  events_.place().window_label = feed_.begin_window().c_str();
+  events_.event().window_label = feed_.begin_window().c_str();
   run_.report.journal.add(
-      WindowBegan{.label = feed_.last_window(), .window = events_.place().window});
+      WindowBegan{.label = feed_.last_window(), .window = events_.event().window});
   if (!is_resumed) {
     reload_if_due(ReloadPoint::kWindow, state().windows);
   }
   if (evaluator_.evaluate_before_window(is_resumed, feed_.last_window())) {
     run_.model.metrics.begin_window({state().step, 0, true});
-    place_.steps_in_window = 0;
+    position_.steps_in_window = 0;
   }
   fire_and_sync(TENON_EVENT_BEFORE_WINDOW);
   requests_.resume();
@@ -307,7 +307,7 @@ void Trainer::begin_window(bool is_resumed) {
 // evaluation or checkpoint of its end is made.
 bool Trainer::run_steps() {
   bool has_data = feed_.start_reading();
-  if (!has_data && place_.steps_in_window == 0) {
+  if (!has_data && position_.steps_in_window == 0) {
     feed_.report_empty_window();
   }
   while (has_data && !stop_.is_over() && !is_window_full()) {
@@ -315,7 +315,7 @@ bool Trainer::run_steps() {
     if (stop_.is_over()) {
       break;
     }
-    ++place_.steps_in_window;
+    ++position_.steps_in_window;
     has_data = run_step();
   }
   if (!has_data) {
@@ -327,11 +327,11 @@ bool Trainer::run_steps() {
 
 bool Trainer::is_window_full() const {
   const auto& most = run_.recipe().train.steps_per_window;
-  return most.has_value() && place_.steps_in_window >= *most;
+  return most.has_value() && position_.steps_in_window >= *most;
 }
 
 void Trainer::end_window() {
-  ++place_.run.windows;
+  ++position_.run.windows;
   stop_.check_run_length();
   if (run_.recipe().eval.with_window == WithWindow::kAfter) {
     evaluator_.evaluate_paired_windows(feed_.last_window());
@@ -360,10 +360,10 @@ bool Trainer::run_step() {
 }
 
 void Trainer::begin_step() {
-  ++place_.run.step;
+  ++position_.run.step;
   run_.report.journal.add(StepBegan{state()});
-  events_.place().step = state().step;
-  events_.place().microbatch = 0;
+  events_.event().step = state().step;
+  events_.event().microbatch = 0;
   view_.step().lr_factor.reset();
   view_.step().loss.reset();
   events_.fire(TENON_EVENT_BEFORE_STEP);
@@ -433,7 +433,7 @@ void Trainer::roll_back() {
   requests_.forget();
   requests_.resume();
   stop_.start_after(std::min(first_step, state().step));
-  place_.epoch_step = kNoStep;
+  position_.epoch_step = kNoStep;
   evaluator_.resume_after_roll_back();
   log_.restart_clock();
   if (run_.data.train.has_window() && !result.is_same_window) {
@@ -444,7 +444,7 @@ void Trainer::roll_back() {
                                         .address = roll_back_.records().back().checkpoint,
                                         .why = result.why,
                                         .taken = result.taken});
-  tenon_event& event = events_.place();
+  tenon_event& event = events_.event();
   event.step = state().step;
   event.message = result.why.c_str();
   events_.fire(TENON_EVENT_AFTER_LOAD);
@@ -482,8 +482,8 @@ void Trainer::take_over(const StateTree& tree) {
   stop_.start_after(state().step);
   roll_back_.pin_used();
   load_data(tree);
-  events_.place().step = state().step;
-  if (!place_.resumes_epoch) {
+  events_.event().step = state().step;
+  if (!position_.resumes_epoch) {
     requests_.resume();
   }
 }
@@ -497,11 +497,11 @@ void Trainer::take_position(const StateTree& tree) {
   const auto count = [&](const char* name) {
     return saved_count(tree, state_path(run_state::kRun, name));
   };
-  place_.run.epochs = count("epochs");
-  place_.run.windows = count("windows");
-  place_.steps_in_window = static_cast<int64_t>(count("steps_in_window"));
+  position_.run.epochs = count("epochs");
+  position_.run.windows = count("windows");
+  position_.steps_in_window = static_cast<int64_t>(count("steps_in_window"));
   load_data(tree);
-  if (place_.resumes_window) {
+  if (position_.resumes_window) {
     run_.model.metrics.begin_window({state().step, 0, true});
   }
   report_restored(StateRestored::How::kPosition, "");
@@ -513,9 +513,9 @@ void Trainer::load_data(const StateTree& tree) {
   whole_.load_data(tree);
   const DataStream& data = run_.data.train;
   const uint64_t epochs = state().epochs;
-  place_.resumes_epoch = data.epoch() == epochs;
-  place_.resumes_window = place_.resumes_epoch && data.has_window();
-  events_.place().epoch = place_.resumes_epoch || epochs == 0 ? epochs : epochs - 1;
+  position_.resumes_epoch = data.epoch() == epochs;
+  position_.resumes_window = position_.resumes_epoch && data.has_window();
+  events_.event().epoch = position_.resumes_epoch || epochs == 0 ? epochs : epochs - 1;
 }
 
 void Trainer::report_restored(StateRestored::How how, const std::string& address) {
@@ -584,7 +584,7 @@ void Trainer::report_end(bool has_failed, Outcome& outcome) {
   outcome.best = evaluator_.best();
   outcome.roll_backs = roll_back_.records();
   outcome.seconds = stop_.seconds();
-  events_.place().is_train = 1;
+  events_.event().is_train = 1;
   events_.fire_in_reverse(TENON_EVENT_END, outcome.reason);
   run_.data.train.close_window();
   run_.report.journal.add(LoopEnded{state()});

@@ -43,26 +43,26 @@ class Trainer final : public WithStateFields<Trainer> {
   // Adds the whole state of the run to `tree` (names in run_state_names.hpp). Call it only at a
   // boundary. It waits for results from the device, and changes nothing else.
   void snapshot(StateTree& tree) { whole_.snapshot(tree); }
-  const RunState& state() const { return place_.run; }
+  const RunState& state() const { return position_.run; }
 
   template <class Self, class Fields>
   static void describe(Self& self, Fields& f) {
-    f.field("step", self.place_.run.step);
-    f.field("updates", self.place_.run.updates);
-    f.field("epochs", self.place_.run.epochs, kKeptOnRollBack);
-    f.field("windows", self.place_.run.windows, kKeptOnRollBack);
-    f.field("samples", self.place_.run.samples, kNotNegative);
-    f.field("tokens", self.place_.run.tokens, kNotNegative);
+    f.field("step", self.position_.run.step);
+    f.field("updates", self.position_.run.updates);
+    f.field("epochs", self.position_.run.epochs, kKeptOnRollBack);
+    f.field("windows", self.position_.run.windows, kKeptOnRollBack);
+    f.field("samples", self.position_.run.samples, kNotNegative);
+    f.field("tokens", self.position_.run.tokens, kNotNegative);
     f.computed(  // kNoStep is saved as -1
         "epoch_step",
-        [&] { return static_cast<int64_t>(self.place_.epoch_step); },
-        [&](auto step) { self.place_.epoch_step = static_cast<uint64_t>(step); });
-    f.field("steps_in_window", self.place_.steps_in_window, kKeptOnRollBack | kNotNegative);
+        [&] { return static_cast<int64_t>(self.position_.epoch_step); },
+        [&](auto step) { self.position_.epoch_step = static_cast<uint64_t>(step); });
+    f.field("steps_in_window", self.position_.steps_in_window, kKeptOnRollBack | kNotNegative);
   }
 
  private:
   // Position of the loop.
-  struct Place {
+  struct Position {
     RunState run;
     uint64_t epoch_step = 0;      // the last step before this epoch
     int64_t steps_in_window = 0;  // steps begun in the open window
@@ -108,7 +108,7 @@ class Trainer final : public WithStateFields<Trainer> {
   void report_end(bool has_failed, Outcome& outcome);
 
   RunServices& run_;
-  Place place_;
+  Position position_;
   StopConditions stop_;
   LoopRequests requests_;
   GradientStatistics gradients_;

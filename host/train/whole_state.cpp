@@ -139,9 +139,9 @@ std::string WholeState::saved_role(const StateTree& tree, const std::string& rol
   if (!role.starts_with(prefix)) {
     return role;
   }
-  const auto place =
-      run_.model.metrics.saved_place(tree, kMetrics, std::stoul(role.substr(prefix.size())));
-  return place.has_value() ? state_path(kMetrics, std::to_string(*place)) : "";
+  const auto index =
+      run_.model.metrics.saved_index(tree, kMetrics, std::stoul(role.substr(prefix.size())));
+  return index.has_value() ? state_path(kMetrics, std::to_string(*index)) : "";
 }
 
 void WholeState::load_trained(const StateTree& tree,

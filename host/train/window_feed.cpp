@@ -44,7 +44,7 @@ Batch copy_of(const Batch& batch) {
 }
 
 // The sequences as rows of four numbers.
-void put_sequences(const Batch& batch, StateTree& tree, const std::string& place) {
+void put_sequences(const Batch& batch, StateTree& tree, const std::string& entry) {
   constexpr int64_t kNumbers = 4;
   const auto count = static_cast<int64_t>(batch.sequences.size());
   at::Tensor numbers = at::empty({count, kNumbers}, at::kLong);
@@ -58,17 +58,17 @@ void put_sequences(const Batch& batch, StateTree& tree, const std::string& place
   at::Tensor parts = at::empty({static_cast<int64_t>(batch.row_parts.size())}, at::kLong);
   std::ranges::copy(batch.row_parts, parts.mutable_data_ptr<int64_t>());
   tree.put_tensor(
-      state_path(place, "sequences"), numbers, StateTree::Copy::kNo, TENON_STATE_PER_RANK);
+      state_path(entry, "sequences"), numbers, StateTree::Copy::kNo, TENON_STATE_PER_RANK);
   tree.put_tensor(
-      state_path(place, "row_parts"), parts, StateTree::Copy::kNo, TENON_STATE_PER_RANK);
+      state_path(entry, "row_parts"), parts, StateTree::Copy::kNo, TENON_STATE_PER_RANK);
 }
 
 // Checkpoints of earlier versions have none.
-void get_sequences(const StateTree& tree, const std::string& place, Batch& batch) {
-  if (tree.find(state_path(place, "sequences")) == nullptr) {
+void get_sequences(const StateTree& tree, const std::string& entry, Batch& batch) {
+  if (tree.find(state_path(entry, "sequences")) == nullptr) {
     return;
   }
-  const at::Tensor numbers = tree.get_tensor(state_path(place, "sequences"));
+  const at::Tensor numbers = tree.get_tensor(state_path(entry, "sequences"));
   const auto* next = numbers.const_data_ptr<int64_t>();
   for (int64_t i = 0; i < numbers.size(0); ++i, next += numbers.size(1)) {
     batch.sequences.push_back({.row = next[0],
@@ -76,7 +76,7 @@ void get_sequences(const StateTree& tree, const std::string& place, Batch& batch
                                .length = next[2],
                                .part = static_cast<uint32_t>(next[3])});
   }
-  const at::Tensor parts = tree.get_tensor(state_path(place, "row_parts"));
+  const at::Tensor parts = tree.get_tensor(state_path(entry, "row_parts"));
   for (int64_t i = 0; i < parts.numel(); ++i) {
     batch.row_parts.push_back(static_cast<uint32_t>(parts.const_data_ptr<int64_t>()[i]));
   }
@@ -398,19 +398,19 @@ void WindowFeed::put_first_batches(StateTree& tree, const std::string& at) const
   tree.put_int(state_path(at, "count"), static_cast<int64_t>(first_batches_.size()), kScope);
   for (size_t i = 0; i < first_batches_.size(); ++i) {
     const Batch& batch = first_batches_[i];
-    const std::string place = state_path(at, std::to_string(i));
-    tree.put_int(state_path(place, "samples"), batch.samples, kScope);
-    tree.put_int(state_path(place, "tokens"), batch.tokens, kScope);
+    const std::string entry = state_path(at, std::to_string(i));
+    tree.put_int(state_path(entry, "samples"), batch.samples, kScope);
+    tree.put_int(state_path(entry, "tokens"), batch.tokens, kScope);
     if (batch.packed_samples) {
-      tree.put_int(state_path(place, "packed_samples"), *batch.packed_samples, kScope);
+      tree.put_int(state_path(entry, "packed_samples"), *batch.packed_samples, kScope);
     }
     if (batch.lengths.defined()) {
-      tree.put_tensor(state_path(place, "lengths"), batch.lengths, StateTree::Copy::kNo, kScope);
+      tree.put_tensor(state_path(entry, "lengths"), batch.lengths, StateTree::Copy::kNo, kScope);
     }
-    put_sequences(batch, tree, place);
+    put_sequences(batch, tree, entry);
     for (size_t f = 0; f < batch.fields.size(); ++f) {
       if (batch.fields[f].defined()) {
-        tree.put_tensor(state_path(place, formatted("fields/{}", f)),
+        tree.put_tensor(state_path(entry, formatted("fields/{}", f)),
                         batch.fields[f],
                         StateTree::Copy::kNo,
                         kScope);
@@ -427,22 +427,22 @@ void WindowFeed::get_first_batches(const StateTree& tree, const std::string& at)
   first_batches_.clear();
   const int64_t count = saved_signed_count(tree, state_path(at, "count"));
   for (int64_t i = 0; i < count; ++i) {
-    const std::string place = state_path(at, std::to_string(i));
+    const std::string entry = state_path(at, std::to_string(i));
     Batch batch;
     batch.schema = run_.data.train.source().info().schema;
-    batch.samples = saved_signed_count(tree, state_path(place, "samples"));
-    batch.tokens = saved_signed_count(tree, state_path(place, "tokens"));
-    if (const std::string packed = state_path(place, "packed_samples");
+    batch.samples = saved_signed_count(tree, state_path(entry, "samples"));
+    batch.tokens = saved_signed_count(tree, state_path(entry, "tokens"));
+    if (const std::string packed = state_path(entry, "packed_samples");
         tree.find(packed) != nullptr) {
       batch.packed_samples = saved_signed_count(tree, packed);
     }
-    if (const std::string lengths = state_path(place, "lengths"); tree.find(lengths) != nullptr) {
+    if (const std::string lengths = state_path(entry, "lengths"); tree.find(lengths) != nullptr) {
       batch.lengths = tree.get_tensor(lengths);
     }
-    get_sequences(tree, place, batch);
+    get_sequences(tree, entry, batch);
     batch.fields.resize(batch.schema->size());
     for (size_t f = 0; f < batch.fields.size(); ++f) {
-      const std::string field = state_path(place, formatted("fields/{}", f));
+      const std::string field = state_path(entry, formatted("fields/{}", f));
       if (tree.find(field) != nullptr) {
         batch.fields[f] = tree.get_tensor(field);
       }

@@ -47,7 +47,7 @@ PluginVetter::~PluginVetter() = default;
 
 std::vector<Verdict> PluginVetter::vet(std::span<const VetSubject> plugins, const VetTrial& trial) {
   std::vector<Verdict> verdicts(plugins.size());
-  std::vector<std::size_t> places;  // of the plugins without a cached verdict
+  std::vector<std::size_t> uncached;  // of the plugins without a cached verdict
   std::vector<VetSubject> unknown;
   for (std::size_t i = 0; i < plugins.size(); ++i) {
     std::optional<Verdict> known =
@@ -56,20 +56,20 @@ std::vector<Verdict> PluginVetter::vet(std::span<const VetSubject> plugins, cons
     if (known && (plugins[i].hash.empty() || plugins[i].hash == known->hash)) {
       verdicts[i] = std::move(*known);
     } else {
-      places.push_back(i);
+      uncached.push_back(i);
       unknown.push_back(plugins[i]);
     }
   }
   if (!unknown.empty()) {
     std::vector<Verdict> fresh = vet_plugins(
         unknown,
-        [&](std::size_t i, const ReportCall& report) { return trial(places[i], report); },
+        [&](std::size_t i, const ReportCall& report) { return trial(uncached[i], report); },
         rules_.timeout);
     for (std::size_t i = 0; i < unknown.size(); ++i) {
       if (unknown[i].stamp) {
         cache_->store(unknown[i].file, *unknown[i].stamp, fresh[i]);
       }
-      verdicts[places[i]] = std::move(fresh[i]);
+      verdicts[uncached[i]] = std::move(fresh[i]);
     }
   }
   cache_->save();

@@ -33,19 +33,19 @@ std::optional<struct stat> status_of(const std::string& path) {
   return ::stat(path.c_str(), &status) == 0 ? std::optional(status) : std::nullopt;
 }
 
-WriteAccess access_of(const std::string& path, PathPart place) {
+WriteAccess access_of(const std::string& path, PathPart part) {
   const std::optional<struct stat> status = status_of(path);
   WriteAccess access;
   if (!status) {
     return access;
   }
   const mode_t mode = status->st_mode;
-  const bool keeps_entries = place == PathPart::kAround && (mode & S_ISVTX) != 0;
+  const bool keeps_entries = part == PathPart::kAround && (mode & S_ISVTX) != 0;
   if ((mode & S_IWOTH) != 0 && !keeps_entries) {
     access.by_all = formatted("{} is writable by all users (mode {})", path, mode_text(mode));
     access.advice = "run chmod o-w " + path;
   }
-  if (place == PathPart::kAround) {
+  if (part == PathPart::kAround) {
     return access;  // folders of groups and of other users are too common to name
   }
   if (status->st_uid != 0 && status->st_uid != ::geteuid()) {

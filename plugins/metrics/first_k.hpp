@@ -21,15 +21,15 @@ void bind_k(tenon::OptionBinder<Options>& binder) {
 
 // Calls use(tied samples, position of the first one from 0) for each tie within the top k.
 template <class Use>
-void for_each_place(std::span<const Sample> ascending, int64_t k, Use&& use) {
+void for_each_rank(std::span<const Sample> ascending, int64_t k, Use&& use) {
   size_t end = ascending.size();
-  for (int64_t place = 0; end > 0 && place < k;) {
+  for (int64_t rank = 0; end > 0 && rank < k;) {
     size_t begin = end - 1;
     while (begin > 0 && ascending[begin - 1].score == ascending[end - 1].score) {
       --begin;
     }
-    use(ascending.subspan(begin, end - begin), place);
-    place += static_cast<int64_t>(end - begin);
+    use(ascending.subspan(begin, end - begin), rank);
+    rank += static_cast<int64_t>(end - begin);
     end = begin;
   }
 }
@@ -45,10 +45,10 @@ inline double num_positive(std::span<const Sample> samples) {
 // Positives among the top k, averaged over the orders of ties.
 inline double hits_of_first(std::span<const Sample> ascending, int64_t k) {
   double hits = 0.0;
-  for_each_place(ascending, k, [&](std::span<const Sample> equal, int64_t place) {
+  for_each_rank(ascending, k, [&](std::span<const Sample> equal, int64_t rank) {
     const auto size = static_cast<double>(equal.size());
-    const double places = std::min(size, static_cast<double>(k - place));
-    hits += num_positive(equal) * places / size;
+    const double ranks = std::min(size, static_cast<double>(k - rank));
+    hits += num_positive(equal) * ranks / size;
   });
   return hits;
 }

@@ -42,9 +42,9 @@ json state_of(const json& index) {
         if (name == "run/seconds" || name == "figures/figures") {
           continue;
         }
-        json& place = state[prefix + name] = entry;
-        if (place.contains("pieces")) {  // not where they lie, but what they are
-          for (json& piece : place["pieces"]) {
+        json& stored = state[prefix + name] = entry;
+        if (stored.contains("pieces")) {  // not where they lie, but what they are
+          for (json& piece : stored["pieces"]) {
             piece.erase("begin");
             piece.erase("end");
           }

@@ -62,11 +62,11 @@ const json& SchemaMutator::resolved(const json& schema) const {
   const json* at = &schema;
   for (int i = 0; i < 8 && at->is_object() && at->contains("$ref"); ++i) {
     const std::string ref = (*at)["$ref"].get<std::string>();
-    const json::json_pointer place(ref.substr(1));
-    if (!schema_.contains(place)) {
+    const json::json_pointer pointer(ref.substr(1));
+    if (!schema_.contains(pointer)) {
       break;
     }
-    at = &schema_[place];
+    at = &schema_[pointer];
   }
   return *at;
 }

@@ -163,11 +163,11 @@ std::string trouble(std::uint16_t port, std::uint64_t seed) {
         read.empty() && !value.empty()) {
       read = "the value of " + key + ": " + value.substr(0, 80);
     }
-    const std::size_t place = key.find("status/");
-    if (place != std::string::npos) {  // as F1 of a run did: end it
+    const std::size_t found = key.find("status/");
+    if (found != std::string::npos) {  // as F1 of a run did: end it
       (void)answer_to(
           port,
-          request(kSet, text_bytes(key.substr(0, place) + "failure/first") + text_bytes("{}")));
+          request(kSet, text_bytes(key.substr(0, found) + "failure/first") + text_bytes("{}")));
     }
   }
   if (read.empty() && !first_text(keys).empty()) {

@@ -117,14 +117,14 @@ void measure(const char* plugins, int64_t num_batches) {
   for (int turn = 0; turn < 2; ++turn) {
     const auto begin = std::chrono::steady_clock::now();
     for (const Batch& batch : batches) {
-      const CallPlace place{.step = ++step, .microbatch = 0, .is_train = true};
-      const auto pass = tables->begin(&batch, place, TableSet::Lookup::kTrain);
+      const CallPoint point{.step = ++step, .microbatch = 0, .is_train = true};
+      const auto pass = tables->begin(&batch, point, TableSet::Lookup::kTrain);
       for (size_t l = 0; l < tables->size(); ++l) {
         const at::Tensor rows = pass->rows(l, {});
         pass->take_grad(l, ones);
       }
       tables->finish_gradients(1);
-      tables->update(1, place);
+      tables->update(1, point);
       tables->end_step(step);
     }
     step_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() /

@@ -55,7 +55,7 @@ std::string at_home(std::string text, const std::string& desk) {
 
 // Without what the page says it is not held to: the place of a crash in a function, and lines of
 // sources.
-std::string without_places(const std::string& text) {
+std::string without_details(const std::string& text) {
   const std::string no_offset =
       std::regex_replace(text, std::regex(R"(\+0x[0-9a-f]+\))"), "+0x10)");
   return std::regex_replace(no_offset, std::regex(R"(\.cpp:[0-9]+\n)"), ".cpp:32\n");
@@ -94,7 +94,7 @@ TEST_CASE("the troubleshooting page shows messages as they are printed", "[docs]
     const std::string printed = block.text.substr(0, block.text.find('\n') + 1) +
                                 at_home(result.err + result.out, desk.path().string()) +
                                 "$ echo $?\n" + std::to_string(result.exit_code) + "\n";
-    CHECK(without_places(printed) == without_places(block.text));
+    CHECK(without_details(printed) == without_details(block.text));
     CHECK_FALSE(fs::exists(desk.path() / "runs"));
     ++num_commands;
   }

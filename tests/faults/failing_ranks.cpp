@@ -20,8 +20,8 @@ namespace {
 constexpr const char* kMark = "@MARK@";  // its place is known once there is a folder
 
 std::string with_mark(std::string recipe, const std::string& mark) {
-  if (const size_t place = recipe.find(kMark); place != std::string::npos) {
-    recipe.replace(place, std::string(kMark).size(), mark);
+  if (const size_t found = recipe.find(kMark); found != std::string::npos) {
+    recipe.replace(found, std::string(kMark).size(), mark);
   }
   return recipe;
 }

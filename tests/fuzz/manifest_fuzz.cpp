@@ -187,8 +187,8 @@ void change_number(std::string& bytes, std::size_t at, Mutator& mutator) {
 
 // The place of the dynamic segment's content, or of one of the tables that it refers to: names,
 // symbols, hashes. Linkers map the part of a file that has these at the same addresses.
-std::size_t dynamic_place(const std::string& bytes, const Elf64_Ehdr& header, Mutator& mutator) {
-  std::vector<std::size_t> places;
+std::size_t dynamic_offset(const std::string& bytes, const Elf64_Ehdr& header, Mutator& mutator) {
+  std::vector<std::size_t> offsets;
   for (std::size_t i = 0; i < header.e_phnum; ++i) {
     const std::size_t at = header.e_phoff + i * sizeof(Elf64_Phdr);
     if (header.e_phoff > bytes.size() || at + sizeof(Elf64_Phdr) > bytes.size()) {
@@ -205,12 +205,12 @@ std::size_t dynamic_place(const std::string& bytes, const Elf64_Ehdr& header, Mu
       const auto dynamic = load<Elf64_Dyn>(bytes, entry);
       if (dynamic.d_tag == DT_SYMTAB || dynamic.d_tag == DT_STRTAB || dynamic.d_tag == DT_STRSZ ||
           dynamic.d_tag == DT_HASH || dynamic.d_tag == DT_GNU_HASH) {
-        places.push_back(entry + 8);
-        places.push_back(static_cast<std::size_t>(dynamic.d_un.d_val) + 4 * mutator.below(16));
+        offsets.push_back(entry + 8);
+        offsets.push_back(static_cast<std::size_t>(dynamic.d_un.d_val) + 4 * mutator.below(16));
       }
     }
   }
-  return places.empty() ? bytes.size() : mutator.pick(places);
+  return offsets.empty() ? bytes.size() : mutator.pick(offsets);
 }
 
 // Changes one number of the header, a table or a note.
@@ -261,9 +261,9 @@ void change_structure(std::string& bytes, Mutator& mutator) {
     }
     case 4:
       if (mutator.one_in(2)) {
-        change_number<Elf64_Word>(bytes, dynamic_place(bytes, header, mutator), mutator);
+        change_number<Elf64_Word>(bytes, dynamic_offset(bytes, header, mutator), mutator);
       } else {
-        change_number<Elf64_Xword>(bytes, dynamic_place(bytes, header, mutator), mutator);
+        change_number<Elf64_Xword>(bytes, dynamic_offset(bytes, header, mutator), mutator);
       }
       break;
     default: {

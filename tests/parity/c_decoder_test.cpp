@@ -125,10 +125,10 @@ TEST_CASE("a decoder in C has llama's logits and gradients, to the bit", "[parit
   ModelRig rig("c_decoder", "{}");
   ModelRig llama("llama", kLlama);
   set_parameters(rig);
-  std::map<std::string, size_t> place;  // by name, in what `run` returns
+  std::map<std::string, size_t> index;  // by name, in what `run` returns
   for (const ModelParameter& parameter : rig.graph().parameters) {
     llama.set_parameter(parameter.name, rig.parameter(parameter.name));
-    place.emplace(parameter.name, place.size() + 1);
+    index.emplace(parameter.name, index.size() + 1);
   }
   // Angles differ in their last bits: llama computes them in fp32.
   CHECK(at::allclose(rig.buffer("rotary"), llama.buffer("rotary"), 0.0, 1e-4));
@@ -142,7 +142,7 @@ TEST_CASE("a decoder in C has llama's logits and gradients, to the bit", "[parit
   size_t i = 0;
   for (const ModelParameter& parameter : llama.graph().parameters) {
     CAPTURE(parameter.name);
-    CHECK(at::equal(found[place.at(parameter.name)], expected[++i]));
+    CHECK(at::equal(found[index.at(parameter.name)], expected[++i]));
   }
 }
 

@@ -25,8 +25,8 @@ nlohmann::json golden() {
 // The same formula as in click_models_golden.py.
 at::Tensor made_click(size_t number, const std::vector<int64_t>& shape) {
   const int64_t size = c10::multiply_integers(shape);
-  const at::Tensor places = at::arange(size, at::kDouble);
-  return (at::sin(places * 0.37 + static_cast<double>(number)) * 0.5).reshape(shape);
+  const at::Tensor numbers = at::arange(size, at::kDouble);
+  return (at::sin(numbers * 0.37 + static_cast<double>(number)) * 0.5).reshape(shape);
 }
 
 double checksum(const at::Tensor& grad) {
@@ -140,16 +140,16 @@ TEST_CASE("gradients of rows in models for clicks are those of small differences
       CAPTURE(lookup["name"].get<std::string>());
       const at::Tensor rows = made_click(100 + i, shape_of(lookup));
       const at::Tensor grad = model.rig.row_grad(lookup["name"]).clone();
-      for (int64_t place = 0; place < rows.numel(); place += 3) {
+      for (int64_t index = 0; index < rows.numel(); index += 3) {
         const auto moved = [&](double by) {
           at::Tensor other = rows.clone();
-          other.view({-1})[place] += by;
+          other.view({-1})[index] += by;
           GoldenModel beside(of);
           beside.rig.set_rows(lookup["name"], other);
           return beside.weighed();
         };
         const double slope = (moved(kStep) - moved(-kStep)) / (2 * kStep);
-        CHECK(grad.reshape({-1})[place].item<double>() == Approx(slope).margin(1e-8));
+        CHECK(grad.reshape({-1})[index].item<double>() == Approx(slope).margin(1e-8));
       }
     }
   }

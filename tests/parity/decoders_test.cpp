@@ -7,7 +7,7 @@
 #include "host/plugin/weights_layout_proxy.hpp"
 #include "host/tensor/op_service.hpp"
 #include "host/tensor/tensor_service.hpp"
-#include "host/train/weights/weight_places.hpp"
+#include "host/train/weights/layout_map.hpp"
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
@@ -145,9 +145,9 @@ TEST_CASE("decoders store their weights as transformers does, and read its confi
   const Case of(name);
   ModelProxy model(make_component("model", of.model, of.options));
   const ModelGraph graph = describe_model(model);
-  const WeightPlaces places = places_in_layout(model.instance(), graph, "hf", TENON_F32);
+  const LayoutMap map = layout_map_of(model.instance(), graph, "hf", TENON_F32);
   std::map<std::string, std::vector<int64_t>> found;
-  for (const PlacedTensor& tensor : places.tensors) {
+  for (const MappedTensor& tensor : map.tensors) {
     if (!tensor.is_alias) {
       found[tensor.name] = tensor.shape;
     }
@@ -166,9 +166,9 @@ TEST_CASE("decoders store their weights as transformers does, and read its confi
   };
   const std::string theirs = of.golden.metadata.at("config");
   CHECK(differences(theirs).empty());
-  REQUIRE(places.files.size() == 1);
-  CHECK(differences(places.files[0].text).empty());
-  CHECK(places.files[0].text.find("\"float32\"") != std::string::npos);
+  REQUIRE(map.files.size() == 1);
+  CHECK(differences(map.files[0].text).empty());
+  CHECK(map.files[0].text.find("\"float32\"") != std::string::npos);
 
   // Another model, another rotation, another size.
   nlohmann::json other = nlohmann::json::parse(theirs);

@@ -118,7 +118,7 @@ void ModelRig::start_parametrizations() {
   }
 }
 
-void ModelRig::forward(const std::map<std::string, at::Tensor>& fields, const CallPlace& place) {
+void ModelRig::forward(const std::map<std::string, at::Tensor>& fields, const CallPoint& point) {
   auto schema = std::make_shared<std::vector<FieldInfo>>();
   Batch batch;
   for (const auto& [name, tensor] : fields) {
@@ -130,7 +130,7 @@ void ModelRig::forward(const std::map<std::string, at::Tensor>& fields, const Ca
     batch.samples = tensor.size(0);
   }
   batch.schema = std::move(schema);
-  runner_.forward(batch, place);
+  runner_.forward(batch, point);
 }
 
 at::Tensor ModelRig::output(const std::string& name) {
@@ -152,7 +152,7 @@ void ModelRig::backward(const std::vector<std::pair<std::string, at::Tensor>>& g
   runner_.backward(1);
 }
 
-void ModelRig::GivenRows::start(const Batch*, const CallPlace&, Lookup) {}
+void ModelRig::GivenRows::start(const Batch*, const CallPoint&, Lookup) {}
 
 at::Tensor ModelRig::GivenRows::rows(uint32_t v, const at::Tensor&) {
   return given.at(v);
@@ -202,8 +202,8 @@ at::Tensor ModelRig::parameter(const std::string& name) const {
 }
 
 at::Tensor ModelRig::grad(const std::string& name) const {
-  const ParameterStore::Place& place = store_.place(parameter_index(name));
-  return store_.groups()[place.group].grad_view(place.entry);
+  const ParameterStore::Position& position = store_.position(parameter_index(name));
+  return store_.groups()[position.group].grad_view(position.entry);
 }
 
 at::Tensor ModelRig::buffer(const std::string& name) {

@@ -47,7 +47,7 @@ class ModelRig {
 
   // Runs all blocks on a batch of these fields.
   void forward(const std::map<std::string, at::Tensor>& fields,
-               const CallPlace& place = {1, 0, true});
+               const CallPoint& point = {1, 0, true});
   // What a block made in the last forward.
   at::Tensor output(const std::string& name);
   // Backward from a gradient of one output; fresh gradients each time.
@@ -79,7 +79,7 @@ class ModelRig {
   // Rows as they were set, whatever the ids.
   class GivenRows final : public OneRowPass {
    public:
-    void start(const Batch* batch, const CallPlace& place, Lookup lookup) override;
+    void start(const Batch* batch, const CallPoint& point, Lookup lookup) override;
     at::Tensor rows(uint32_t v, const at::Tensor& ids) override;
     void take_grad(uint32_t v, const at::Tensor& grad) override;
 

@@ -27,8 +27,8 @@ namespace {
 
 // The same formula as in ngram_memory_golden.py.
 at::Tensor made_memory(double number, at::IntArrayRef shape, double around = 0.0) {
-  const at::Tensor places = at::arange(c10::multiply_integers(shape), at::kDouble);
-  return (at::sin(places * 0.37 + number) * 0.5 + around).reshape(shape);
+  const at::Tensor numbers = at::arange(c10::multiply_integers(shape), at::kDouble);
+  return (at::sin(numbers * 0.37 + number) * 0.5 + around).reshape(shape);
 }
 
 double memory_checksum(const at::Tensor& grad) {
@@ -56,13 +56,13 @@ std::string remembering_llama(const std::string& memory) {
 // Rows that depend on the id in column "a" alone.
 class RowsById final : public OneRowPass {
  public:
-  void start(const Batch* batch, const CallPlace&, Lookup lookup) override {
+  void start(const Batch* batch, const CallPoint&, Lookup lookup) override {
     CHECK(lookup == Lookup::kEvaluate);
     ids_ = *batch->find("a");
   }
   at::Tensor rows(uint32_t, const at::Tensor&) override {
-    const at::Tensor places = at::arange(kMemoryDim, at::kFloat);
-    return at::sin(ids_.to(at::kFloat).unsqueeze(2) + places);
+    const at::Tensor numbers = at::arange(kMemoryDim, at::kFloat);
+    return at::sin(ids_.to(at::kFloat).unsqueeze(2) + numbers);
   }
   void take_grad(uint32_t, const at::Tensor&) override {}
 

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "plugins/tokenizers/engine/json_place.hpp"
+#include "plugins/tokenizers/engine/json_node.hpp"
 #include "plugins/tokenizers/engine/regex.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/paths.hpp"

@@ -36,7 +36,7 @@ at::Tensor logps(double shift) {
   return all * labels().ne(-100);
 }
 
-double at_place(const at::Tensor& x, int64_t b, int64_t t) {
+double element(const at::Tensor& x, int64_t b, int64_t t) {
   return x[b][t].item<double>();
 }
 
@@ -48,9 +48,9 @@ struct Pair {
 };
 
 std::vector<Pair> pairs_of(const at::Tensor& x) {
-  return {{at_place(x, 0, 1) + at_place(x, 0, 2), at_place(x, 0, 4), 2, 1},
-          {at_place(x, 1, 0), at_place(x, 1, 1), 1, 1},
-          {at_place(x, 1, 3), at_place(x, 1, 5) + at_place(x, 1, 6) + at_place(x, 1, 7), 1, 3}};
+  return {{element(x, 0, 1) + element(x, 0, 2), element(x, 0, 4), 2, 1},
+          {element(x, 1, 0), element(x, 1, 1), 1, 1},
+          {element(x, 1, 3), element(x, 1, 5) + element(x, 1, 6) + element(x, 1, 7), 1, 3}};
 }
 
 double log_sigmoid(double x) {

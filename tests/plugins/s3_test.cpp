@@ -42,13 +42,13 @@ std::string options_of(const std::string& uri, const nlohmann::json& more = {}) 
 }
 
 std::unique_ptr<PluginStorage> connect(const std::string& uri,
-                                       const std::string& place = "run/checkpoints",
+                                       const std::string& location = "run/checkpoints",
                                        const nlohmann::json& more = {}) {
   for (const auto& [name, value] : S3Server::environment()) {
     ::setenv(name.c_str(), value.c_str(), 1);
   }
   return std::make_unique<PluginStorage>(make_component("storage", "s3", options_of(uri, more)),
-                                         place);
+                                         location);
 }
 
 // Few tries, soon over.

@@ -101,15 +101,15 @@ double difference(const std::vector<float>& a, const std::vector<float>& b) {
 }  // namespace
 
 TEST_CASE("a GPU updates rows as a CPU does", "[plugins][gpu]") {
-  const GpuPlaces places = gpu_places_of(host_program());
-  const GpuDriver driver = ask_gpu_driver(places.driver);
+  const GpuFiles files = gpu_files_of(host_program());
+  const GpuDriver driver = ask_gpu_driver(files.driver);
   if (driver.num_gpus == 0) {
     TENON_SKIP(driver.problem);
   }
-  if (!std::filesystem::exists(places.module)) {
+  if (!std::filesystem::exists(files.module)) {
     TENON_SKIP("this build has no CUDA module");
   }
-  const ComputeDevice device = open_device("cuda", places);
+  const ComputeDevice device = open_device("cuda", files);
   const std::vector<std::pair<std::string, std::string>> all = {
       {"sgd", R"({"momentum": 0.9})"},
       {"sgd", "{}"},

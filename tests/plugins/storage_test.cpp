@@ -55,9 +55,9 @@ tenon_status* failed(uint32_t code) {
 
 TEST_CASE("the storage of the guide keeps the contract", "[plugins][checkpoint]") {
   static int number = 0;
-  const std::string place = "run-" + std::to_string(++number) + "/checkpoints";
+  const std::string location = "run-" + std::to_string(++number) + "/checkpoints";
   check_storage_contract([&] {
-    return std::make_unique<PluginStorage>(make_component("storage", "memory_storage"), place);
+    return std::make_unique<PluginStorage>(make_component("storage", "memory_storage"), location);
   });
 }
 

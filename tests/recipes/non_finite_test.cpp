@@ -15,7 +15,7 @@ namespace {
 
 using nlohmann::json;
 
-struct Place {
+struct PlantedValue {
   std::string name;
   std::string patch;   // plants it in step 12
   std::string origin;  // what is said of it
@@ -26,8 +26,8 @@ std::string plant(const std::string& rest) {
          rest + "}}]}";
 }
 
-const std::vector<Place>& places() {
-  static const std::vector<Place> all = {
+const std::vector<PlantedValue>& planted_values() {
+  static const std::vector<PlantedValue> all = {
       {"data",
        plant(R"("event": "after_data", "into": "batch", "name": "x")"),
        "field 'x' of the batch holds 16 non-finite values; block 'first' reads it"},
@@ -90,25 +90,25 @@ std::vector<std::string> events_of(const HostRun& run, uint64_t step) {
 
 TEST_CASE("`skip` leaves out the one update that is not finite, and says where it arose",
           "[recipes][.release]") {
-  for (const Place& place : places()) {
-    if (place.name == "parameter") {
+  for (const PlantedValue& planted : planted_values()) {
+    if (planted.name == "parameter") {
       continue;  // stays, so that every step after it fails too
     }
-    const HostRun run(recipe(place.patch, "skip").dump());
-    INFO(place.name << "\n" << run.result().out << run.result().err);
+    const HostRun run(recipe(planted.patch, "skip").dump());
+    INFO(planted.name << "\n" << run.result().out << run.result().err);
     REQUIRE(run.result().exit_code == 0);
     CHECK_THAT(
         run.result().err,
         contains_text("step 12: the update is non-finite and is skipped (1 consecutive, 1 in "
                       "total): " +
-                      place.origin));
+                      planted.origin));
     const json summary = run.summary();
     CHECK(summary["steps"] == 15);
     CHECK(summary["updates"] == 14);
     CHECK(summary["non_finite"]["steps"] == 1);
     CHECK(summary["non_finite"]["last_step"] == 12);
     CHECK_THAT(summary["non_finite"]["last_origin"].get<std::string>(),
-               contains_text(place.origin));
+               contains_text(planted.origin));
     // All that was logged is finite, but for the skipped step, which has no loss and no norm.
     for (const json& record : run.metrics()) {
       INFO(record.dump());
@@ -143,7 +143,7 @@ TEST_CASE("a skipped step is as if a hook had requested to skip it", "[recipes]"
   for (const char* accumulation : {"1", "2"}) {
     const std::string train =
         std::string(R"({"train": {"gradient_accumulation": )") + accumulation + "}}";
-    json with_gradient = recipe(places()[2].patch, "skip");
+    json with_gradient = recipe(planted_values()[2].patch, "skip");
     with_gradient.merge_patch(json::parse(train));
     const HostRun planted(with_gradient.dump());
     json plain = recipe(R"({"hooks": [{"type": "request_at", "options": {"requests":
@@ -170,15 +170,15 @@ TEST_CASE("a skipped step is as if a hook had requested to skip it", "[recipes]"
 // Of two steps that are skipped one reads NaN, the other does not; the running mean that the model
 // keeps would tell them apart, since the hash covers it.
 TEST_CASE("a step that is not finite leaves the model's buffers as they were", "[recipes]") {
-  const auto hash_of = [](const Place& place) {
-    const HostRun run(recipe(place.patch, "skip").dump());
-    INFO(place.name << "\n" << run.result().err);
+  const auto hash_of = [](const PlantedValue& planted) {
+    const HostRun run(recipe(planted.patch, "skip").dump());
+    INFO(planted.name << "\n" << run.result().err);
     REQUIRE(run.result().exit_code == 0);
     return run.summary()["parameters_hash"].get<std::string>();
   };
-  const std::string spoilt = hash_of(places()[0]);
+  const std::string spoilt = hash_of(planted_values()[0]);
   CHECK(spoilt.size() == 16);
-  CHECK(spoilt == hash_of(places()[2]));
+  CHECK(spoilt == hash_of(planted_values()[2]));
   const HostRun requested(recipe(R"({"hooks": [{"type": "request_at", "options": {"requests":
     [{"event": "before_step", "step": 12, "request": "skip_update"}]}}]})",
                                  "skip")
@@ -188,7 +188,7 @@ TEST_CASE("a step that is not finite leaves the model's buffers as they were", "
 
 TEST_CASE("a parameter that is not finite ends a run that skips, after max_consecutive",
           "[recipes]") {
-  json many = recipe(places()[1].patch, "skip");
+  json many = recipe(planted_values()[1].patch, "skip");
   many["train"]["steps"] = 40;
   many["train"]["non_finite"]["max_consecutive"] = 4;
   const HostRun run(many.dump());
@@ -197,7 +197,7 @@ TEST_CASE("a parameter that is not finite ends a run that skips, after max_conse
   CHECK_THAT(run.result().err, contains_text("[train.non_finite]"));
   CHECK_THAT(run.result().err, contains_text("step 14"));
   CHECK_THAT(run.result().err, contains_text("4 consecutive updates"));
-  CHECK_THAT(run.result().err, contains_text(places()[1].origin));
+  CHECK_THAT(run.result().err, contains_text(planted_values()[1].origin));
   const json summary = run.summary();
   CHECK(summary["exit_code"] == 6);
   CHECK(summary["outcome"] == "failed");
@@ -209,13 +209,13 @@ TEST_CASE("a parameter that is not finite ends a run that skips, after max_conse
 }
 
 TEST_CASE("`stop` ends with 6 at the first, before the update, wherever it arose", "[recipes]") {
-  for (const Place& place : places()) {
-    const HostRun run(recipe(place.patch, "stop").dump());
-    INFO(place.name << "\n" << run.result().out << run.result().err);
+  for (const PlantedValue& planted : planted_values()) {
+    const HostRun run(recipe(planted.patch, "stop").dump());
+    INFO(planted.name << "\n" << run.result().out << run.result().err);
     CHECK(run.result().exit_code == 6);
     CHECK_THAT(
         run.result().err,
-        contains_text("[train.non_finite] step 12: the update is non-finite: " + place.origin));
+        contains_text("[train.non_finite] step 12: the update is non-finite: " + planted.origin));
     CHECK_THAT(run.last_line(), contains_text("failed: [train.non_finite]"));
     CHECK(run.summary()["steps"] == 12);
     CHECK(run.summary()["updates"] == 11);
@@ -227,16 +227,17 @@ TEST_CASE("`stop` ends with 6 at the first, before the update, wherever it arose
 
 TEST_CASE("`ignore` makes the update, says so once, and counts what follows",
           "[recipes][.release]") {
-  for (const Place& place : places()) {
-    const HostRun run(recipe(place.patch, "ignore").dump());
-    INFO(place.name << "\n" << run.result().out << run.result().err);
+  for (const PlantedValue& planted : planted_values()) {
+    const HostRun run(recipe(planted.patch, "ignore").dump());
+    INFO(planted.name << "\n" << run.result().out << run.result().err);
     CHECK(run.result().exit_code == 0);
     const std::string text = "step 12: the update is non-finite and is applied anyway: ";
-    CHECK_THAT(run.result().err, contains_text(text + place.origin));
+    CHECK_THAT(run.result().err, contains_text(text + planted.origin));
     CHECK_THAT(run.result().err, !contains_text("step 13: the update is non-finite"));
     const json summary = run.summary();
     CHECK(summary["updates"] == 15);
-    const bool is_lasting = place.name.find("loss") == std::string::npos || place.name[0] == 'c';
+    const bool is_lasting =
+        planted.name.find("loss") == std::string::npos || planted.name[0] == 'c';
     CHECK(summary["non_finite"]["steps"] == (is_lasting ? 4 : 1));
     CHECK_THAT(run.file("events.jsonl"), !contains_text("update_skipped"));
   }

@@ -390,9 +390,9 @@ TEST_CASE("a corrupt checkpoint is named, and the previous one is used", "[recip
   const auto flip = [](const fs::path& file, int64_t at) {
     std::fstream stream(file, std::ios::in | std::ios::out | std::ios::binary);
     stream.seekg(at, at < 0 ? std::ios::end : std::ios::beg);
-    const auto place = stream.tellg();
+    const auto position = stream.tellg();
     const char byte = static_cast<char>(stream.get() ^ 1);
-    stream.seekp(place);
+    stream.seekp(position);
     stream.put(byte);
   };
   const auto replace = [](const fs::path& file, const fs::path& by) {
@@ -491,15 +491,15 @@ TEST_CASE("an export uses the newest valid checkpoint and names it", "[recipes][
     std::string content;
   };
   // That of the last parameter is found when others are written already.
-  size_t place = 0;
+  size_t position = 0;
   const nlohmann::json index = runs.newest_index("run");
   for (const auto& [name, tensor] : index["shared"]["tensors"].items()) {
-    place =
-        name.starts_with("parameters/values/") ? tensor["pieces"][0]["begin"].get<size_t>() : place;
+    position = name.starts_with("parameters/values/") ? tensor["pieces"][0]["begin"].get<size_t>()
+                                                      : position;
   }
-  REQUIRE(place > 0);
+  REQUIRE(position > 0);
   std::string flipped = shard;
-  flipped[place] = static_cast<char>(flipped[place] ^ 1);
+  flipped[position] = static_cast<char>(flipped[position] ^ 1);
   int number = 0;
   for (const Damage& damage : {Damage{"rank-0-of-1.safetensors", flipped},
                                Damage{"rank-0-of-1.safetensors", shard.substr(0, 300)},

@@ -38,8 +38,8 @@ namespace {
 int num_statuses = 0;  // alive
 
 const json* find(const tenon_options* options, const char* pointer) {
-  const json::json_pointer place{std::string(pointer)};
-  return options->values.contains(place) ? &options->values.at(place) : nullptr;
+  const json::json_pointer path{std::string(pointer)};
+  return options->values.contains(path) ? &options->values.at(path) : nullptr;
 }
 
 tenon_status* make(const tenon_host*,

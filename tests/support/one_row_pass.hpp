@@ -11,12 +11,12 @@ namespace tenon {
 
 class OneRowPass : public RowSource {
  public:
-  std::unique_ptr<RowPass> begin(const Batch* batch, const CallPlace& place, Lookup lookup) final {
-    start(batch, place, lookup);
+  std::unique_ptr<RowPass> begin(const Batch* batch, const CallPoint& point, Lookup lookup) final {
+    start(batch, point, lookup);
     return std::make_unique<Pass>(*this);
   }
 
-  virtual void start(const Batch* batch, const CallPlace& place, Lookup lookup) = 0;
+  virtual void start(const Batch* batch, const CallPoint& point, Lookup lookup) = 0;
   virtual at::Tensor rows(uint32_t v, const at::Tensor& ids) = 0;
   virtual void take_grad(uint32_t v, const at::Tensor& grad) = 0;
 

@@ -35,11 +35,11 @@ class TestRunner {
   RunnerOptions options;
   std::unique_ptr<ActivationStore> activations;
 
-  void forward(const Batch& batch, const CallPlace& place) {
-    runner().forward(*values_, batch, place);
+  void forward(const Batch& batch, const CallPoint& point) {
+    runner().forward(*values_, batch, point);
   }
   // The pass of a rank without samples.
-  void forward_idle(const CallPlace& place) { forward(Batch(), place); }
+  void forward_idle(const CallPoint& point) { forward(Batch(), point); }
   const at::Tensor& value(uint32_t v) { return values().value(v); }
   bool needs_grad(uint32_t v) { return values().needs_grad(v); }
   const std::vector<AuxLoss>& aux_losses() { return values().aux_losses(); }
@@ -49,13 +49,13 @@ class TestRunner {
   }
   void clear() { runner().clear(*values_); }
   void replay(const Batch& batch,
-              const CallPlace& place,
+              const CallPoint& point,
               const std::function<bool(uint32_t block)>& seen) {
-    runner().replay(*values_, batch, place, seen);
+    runner().replay(*values_, batch, point, seen);
   }
   StepSums& sums() { return runner().sums(); }
-  void count_loads(const Batch& batch, const CallPlace& place) {
-    runner().count_loads(*values_, batch, place);
+  void count_loads(const Batch& batch, const CallPoint& point) {
+    runner().count_loads(*values_, batch, point);
   }
   void add_loads() { tenon::add_loads(sums(), aux_losses()); }
   void end_step() { runner().end_step(); }

@@ -37,25 +37,25 @@ class MeetingPoint {
 
   void put(uint64_t number, uint32_t rank, T value) {
     const std::lock_guard lock(mutex_);
-    auto& place = places_[number];
-    place.resize(size_);
-    place[rank] = std::make_unique<T>(std::move(value));
+    auto& board = boards_[number];
+    board.resize(size_);
+    board[rank] = std::make_unique<T>(std::move(value));
     arrived_.notify_all();
   }
 
   std::vector<T> take_all(uint64_t number) {
     std::unique_lock lock(mutex_);
     arrived_.wait(lock, [&] {
-      const auto& place = places_[number];
-      return place.size() == size_ &&
-             std::ranges::all_of(place, [](const auto& value) { return value != nullptr; });
+      const auto& board = boards_[number];
+      return board.size() == size_ &&
+             std::ranges::all_of(board, [](const auto& value) { return value != nullptr; });
     });
     std::vector<T> all;
-    for (const auto& value : places_[number]) {
+    for (const auto& value : boards_[number]) {
       all.push_back(*value);
     }
     if (++taken_[number] == size_) {
-      places_.erase(number);
+      boards_.erase(number);
       taken_.erase(number);
     }
     return all;
@@ -65,7 +65,7 @@ class MeetingPoint {
   uint32_t size_;
   std::mutex mutex_;
   std::condition_variable arrived_;
-  std::map<uint64_t, std::vector<std::unique_ptr<T>>> places_;
+  std::map<uint64_t, std::vector<std::unique_ptr<T>>> boards_;
   std::map<uint64_t, uint32_t> taken_;
 };
 
@@ -272,9 +272,9 @@ class ThreadWorld final : public World {
   std::unique_ptr<Group> make_group(std::span<const uint32_t> ranks,
                                     std::string_view name,
                                     c10::Device) override {
-    const auto place = std::ranges::find(ranks, rank_) - ranks.begin();
+    const auto board = std::ranges::find(ranks, rank_) - ranks.begin();
     return std::make_unique<ThreadGroup>(
-        points_.of(name, ranks), static_cast<uint32_t>(place), static_cast<uint32_t>(ranks.size()));
+        points_.of(name, ranks), static_cast<uint32_t>(board), static_cast<uint32_t>(ranks.size()));
   }
   std::unique_ptr<Store> open_store() override { return nullptr; }
   std::unique_ptr<Store> open_earlier_store(uint32_t) override { return nullptr; }

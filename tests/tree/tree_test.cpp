@@ -377,6 +377,23 @@ TEST_CASE(
   }
 }
 
+// A place is where the user wrote a value of the recipe, and nothing else: positions in tensors,
+// runs, files and groups have words of their own.
+TEST_CASE("only the places of the recipe are named Place", "[tree]") {
+  static const std::regex kType(
+      R"(\b(?:struct|class|enum(?: class)?|using)\s+([A-Za-z]*Place(?:s|d)?(?:[A-Z][A-Za-z]*)?)\b)");
+  std::set<std::string> found;
+  for (const fs::path& file : files_under("host", {".hpp", ".cpp"})) {
+    const std::string text = read_file(tenon::source_dir() / file);
+    for (std::sregex_iterator match(text.begin(), text.end(), kType), end; match != end; ++match) {
+      INFO(file.string() << " names a type " << (*match)[1]);
+      CHECK(file == "host/json/place.hpp");
+      found.insert((*match)[1]);
+    }
+  }
+  CHECK(found == std::set<std::string>{"Place", "PlaceMap", "PlaceOrigin"});
+}
+
 TEST_CASE("no ABI header includes more of the standard library than it may", "[tree]") {
   static const Names kAllowed = {"stdint.h", "stddef.h", "stdbool.h"};
   for (const fs::path& file : files_under("sdk/include/tenon", {".h"})) {

@@ -7,7 +7,7 @@
 #include "host/cli/standard_input.hpp"
 #include "host/cli/used_plugins.hpp"
 #include "host/cli/used_recipe.hpp"
-#include "host/device/gpu_places.hpp"
+#include "host/device/gpu_files.hpp"
 #include "host/io/regular_file.hpp"
 #include "host/json/bounded_json.hpp"
 #include "host/log/log.hpp"
@@ -284,7 +284,7 @@ void continue_text(TextModel& model, const CommandLine& line) {
 // Uses the recipe of the command line, or else that of the checkpoint.
 void continue_from_checkpoint(const CommandLine& line, const Invocation& invocation) {
   const GenerateRequest& request = line.generate;
-  const GpuPlaces gpu = gpu_places_of(own_program());
+  const GpuFiles gpu = gpu_files_of(own_program());
   UsedRecipe used;
   if (line.recipe.empty()) {
     used.plugins = std::make_unique<PluginRegistry>(plugin_setup(line, Vetting::kEarly));
@@ -323,7 +323,7 @@ ExitCode run_generate(const CommandLine& line, const Invocation& invocation) {
   TextModel model(used.recipe,
                   *used.plugins,
                   invocation.process,
-                  gpu_places_of(own_program()),
+                  gpu_files_of(own_program()),
                   TextModel::Weights::kOfOther);
   model.load(line.generate.weights);
   continue_text(model, line);

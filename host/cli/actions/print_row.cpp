@@ -58,7 +58,7 @@ ExitCode run_print_row(const CommandLine& line, const Invocation& invocation) {
     return ExitCode::kDone;
   }
   const UsedRecipe used = use_recipe(line, invocation);
-  print_output(row_text({.table = line.table, .id = line.row_id, .place = "as it starts"},
+  print_output(row_text({.table = line.table, .id = line.row_id, .source = "as it starts"},
                         first_row(used.recipe, *used.plugins, line.table, line.row_id),
                         form));
   return ExitCode::kDone;

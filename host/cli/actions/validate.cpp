@@ -6,7 +6,7 @@
 #include "host/cli/recipe_options.hpp"
 #include "host/cli/used_plugins.hpp"
 #include "host/cli/used_recipe.hpp"
-#include "host/device/gpu_places.hpp"
+#include "host/device/gpu_files.hpp"
 #include "host/terminal/print_output.hpp"
 
 #include <array>
@@ -38,7 +38,7 @@ ExitCode run_validate(const CommandLine& line, const Invocation& invocation) {
   check_training(used.recipe,
                  *used.plugins,
                  invocation.process,
-                 gpu_places_of(own_program()),
+                 gpu_files_of(own_program()),
                  invocation.ranks);
   print_output(line.is_quiet ? "" : line.recipe + " is valid\n");
   return ExitCode::kDone;

@@ -357,20 +357,20 @@ class MemoryBackend final : public c10d::Backend {
 };
 
 // Location of a rank's memory, as text: "PID FILE".
-struct Place {
+struct MemoryLocation {
   pid_t pid = 0;
   int file = -1;
 };
 
-Place read_place(const std::string& text) {
-  Place place;
+MemoryLocation read_location(const std::string& text) {
+  MemoryLocation location;
   const char* const end = text.data() + text.size();
-  const auto [space, problem] = std::from_chars(text.data(), end, place.pid);
+  const auto [space, problem] = std::from_chars(text.data(), end, location.pid);
   if (problem != std::errc() || space == end ||
-      std::from_chars(space + 1, end, place.file).ec != std::errc()) {
+      std::from_chars(space + 1, end, location.file).ec != std::errc()) {
     throw std::runtime_error("another rank has no shared memory");
   }
-  return place;
+  return location;
 }
 
 // Exchanges one word per rank on a question. Returns all words, by rank.
@@ -411,22 +411,22 @@ c10::intrusive_ptr<c10d::Backend> make_memory_backend(
     c10d::Store& store, uint32_t rank, uint32_t size, MemoryRoom room, milliseconds timeout) {
   const uint64_t bytes = ring_bytes(room, size);
   SharedInbox own;
-  std::string place = "none";
+  std::string location = "none";
   try {
     own = SharedInbox::make(size, bytes);
-    place = formatted("{} {}", ::getpid(), own.file());
+    location = formatted("{} {}", ::getpid(), own.file());
   } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): reported to all below
   }
-  const std::vector<std::string> places =
-      exchange_words(store, "memory", rank, size, place, timeout);
+  const std::vector<std::string> locations =
+      exchange_words(store, "memory", rank, size, location, timeout);
   std::vector<Peer> peers(size);
-  bool is_open = place != "none";
+  bool is_open = location != "none";
   try {
     for (uint32_t peer = 0; is_open && peer < size; ++peer) {
       if (peer == rank) {
         continue;
       }
-      const Place there = read_place(places[peer]);
+      const MemoryLocation there = read_location(locations[peer]);
       peers[peer].process.emplace(open_process(there.pid));
       is_open = peers[peer].process->is_open();
       peers[peer].inbox = SharedInbox::open(there.pid, there.file, size, bytes);

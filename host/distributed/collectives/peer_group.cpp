@@ -202,20 +202,21 @@ class PeerGroup final : public Group {
   std::unique_ptr<Work> broadcast(at::Tensor& whole,
                                   uint32_t root,
                                   std::string_view what) override {
-    const uint32_t place = (rank() + size() - root) % size();
+    const uint32_t distance = (rank() + size() - root) % size();
     const auto rank_at = [this, root](uint32_t at) { return (at + root) % size(); };
     std::vector<PeerTensor> receive;
     std::vector<PeerTensor> send;
-    const uint32_t step_from_parent = place == 0 ? std::bit_ceil(size()) : place & (0U - place);
-    if (place != 0) {
-      receive.push_back({rank_at(place - step_from_parent), whole});
+    const uint32_t step_from_parent =
+        distance == 0 ? std::bit_ceil(size()) : distance & (0U - distance);
+    if (distance != 0) {
+      receive.push_back({rank_at(distance - step_from_parent), whole});
     }
     for (uint32_t step = step_from_parent / 2; step > 0; step /= 2) {
-      if (place + step < size()) {
-        send.push_back({rank_at(place + step), whole});
+      if (distance + step < size()) {
+        send.push_back({rank_at(distance + step), whole});
       }
     }
-    if (place == 0) {
+    if (distance == 0) {
       return begin(CollectiveKind::kBroadcast, what, whole, {}, send, {});
     }
     return begin(CollectiveKind::kBroadcast, what, whole, receive, {}, {}, Then{{}, send, false});
@@ -226,12 +227,12 @@ class PeerGroup final : public Group {
                                    const at::Tensor& sent,
                                    std::span<const int64_t> send_counts,
                                    std::string_view what) override {
-    const std::vector<at::Tensor> places = pieces_of(received, receive_counts);
+    const std::vector<at::Tensor> parts = pieces_of(received, receive_counts);
     const std::vector<at::Tensor> pieces = pieces_of(sent, send_counts);
     std::vector<PeerTensor> receive;
     std::vector<PeerTensor> send;
     for (const uint32_t peer : others()) {
-      receive.push_back({peer, places[peer]});
+      receive.push_back({peer, parts[peer]});
       send.push_back({peer, pieces[peer]});
     }
     return begin(CollectiveKind::kAllToAll,
@@ -239,7 +240,7 @@ class PeerGroup final : public Group {
                  received,
                  receive,
                  send,
-                 [to = places[rank()], from = pieces[rank()]](const EntryPtr&) {
+                 [to = parts[rank()], from = pieces[rank()]](const EntryPtr&) {
                    if (from.nbytes() > 0 && to.const_data_ptr() != from.const_data_ptr()) {
                      std::memcpy(to.mutable_data_ptr(), from.const_data_ptr(), from.nbytes());
                    }

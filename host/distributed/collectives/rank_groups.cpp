@@ -26,7 +26,7 @@ void RankGroups::connect(c10::Device device, bool has_tables) {
 void RankGroups::connect_values() {
   all_ = &world_->control();
   const auto of = [this](RankSet set, std::string_view name) {
-    return role_.place_in(set).count == role_.num_ranks()
+    return role_.index_in(set).count == role_.num_ranks()
                ? all_
                : make(set, Lane::kValues, name, c10::kCPU);
   };

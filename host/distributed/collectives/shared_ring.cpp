@@ -77,9 +77,9 @@ uint64_t Ring::write(const std::byte* from, uint64_t bytes) {
   uint64_t at = ends->written.load(std::memory_order_relaxed);
   const uint64_t total = std::min(bytes, room());
   for (uint64_t done = 0; done < total;) {
-    const uint64_t place = at % capacity;
-    const uint64_t count = std::min({total - done, capacity - place, kPiece});
-    std::memcpy(memory + place, from + done, count);
+    const uint64_t offset = at % capacity;
+    const uint64_t count = std::min({total - done, capacity - offset, kPiece});
+    std::memcpy(memory + offset, from + done, count);
     done += count;
     at += count;
     ends->written.store(at);
@@ -100,9 +100,9 @@ uint64_t Ring::read(std::byte* to, uint64_t bytes) {
   uint64_t at = ends->read.load(std::memory_order_relaxed);
   const uint64_t total = std::min(bytes, num_unread());
   for (uint64_t done = 0; done < total;) {
-    const uint64_t place = at % capacity;
-    const uint64_t count = std::min({total - done, capacity - place, kPiece});
-    std::memcpy(to + done, memory + place, count);
+    const uint64_t offset = at % capacity;
+    const uint64_t count = std::min({total - done, capacity - offset, kPiece});
+    std::memcpy(to + done, memory + offset, count);
     done += count;
     at += count;
     ends->read.store(at);
@@ -112,9 +112,9 @@ uint64_t Ring::read(std::byte* to, uint64_t bytes) {
 
 uint64_t Ring::peek(std::byte* to, uint64_t bytes) const {
   const uint64_t total = std::min(bytes, num_unread());
-  const uint64_t place = ends->read.load(std::memory_order_relaxed) % capacity;
-  const uint64_t before_end = std::min(total, capacity - place);
-  std::memcpy(to, memory + place, before_end);
+  const uint64_t offset = ends->read.load(std::memory_order_relaxed) % capacity;
+  const uint64_t before_end = std::min(total, capacity - offset);
+  std::memcpy(to, memory + offset, before_end);
   std::memcpy(to + before_end, memory, total - before_end);
   return total;
 }

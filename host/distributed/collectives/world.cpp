@@ -355,13 +355,13 @@ class ConnectedWorld final : public World {
   }
 
   // The store in which the ranks of a new group meet, and the number of this rank in the group.
-  struct Place {
+  struct Rendezvous {
     c10::intrusive_ptr<c10d::Store> store;
     uint32_t rank = 0;
     std::string name;  // no other group of this start has it
   };
 
-  Place place_of(std::span<const uint32_t> ranks, const std::string& name) {
+  Rendezvous rendezvous_of(std::span<const uint32_t> ranks, const std::string& name) {
     std::string members;
     for (const uint32_t rank : ranks) {
       members += formatted("{} ", rank);
@@ -378,27 +378,27 @@ class ConnectedWorld final : public World {
                                         const std::string& name,
                                         MemoryRoom room,
                                         milliseconds timeout) {
-    const Place place = place_of(ranks, name);
+    const Rendezvous rendezvous = rendezvous_of(ranks, name);
     const auto size = static_cast<uint32_t>(ranks.size());
     auto backend = reaching([&] {
       c10::intrusive_ptr<c10d::Backend> made;
       if (are_neighbours(ranks)) {
-        made = make_memory_backend(*place.store, place.rank, size, room, timeout);
+        made = make_memory_backend(*rendezvous.store, rendezvous.rank, size, room, timeout);
       }
       if (made == nullptr) {
         if (device_ == nullptr) {  // ranks that share memory need no port
           device_ = open_gloo_device(options_.interface, address_);
         }
-        made = make_gloo_backend(device_, place.store, place.rank, size, timeout);
-        await_connected(*place.store, size, timeout);
+        made = make_gloo_backend(device_, rendezvous.store, rendezvous.rank, size, timeout);
+        await_connected(*rendezvous.store, size, timeout);
         PeerExchange unproved(*made, ranks);
         prove_peers(unproved,
                     run_key(environment_.secret, environment_.run_id, "peers"),
-                    place.name,
+                    rendezvous.name,
                     AwakeClock::now() + timeout);
         return made;
       }
-      await_connected(*place.store, size, timeout);
+      await_connected(*rendezvous.store, size, timeout);
       return made;
     });
     if (faults_ != nullptr) {
@@ -424,10 +424,10 @@ class ConnectedWorld final : public World {
                   "several ranks on GPUs need NCCL, but the CUDA module was built without its "
                   "header; run `./dev deps --cuda` and build again, or pass --device cpu");
     }
-    const Place place = place_of(ranks, name);
+    const Rendezvous rendezvous = rendezvous_of(ranks, name);
     auto backend = reaching([&] {
       return module->make_nccl(
-          place.store, place.rank, static_cast<uint32_t>(ranks.size()), log_.limit());
+          rendezvous.store, rendezvous.rank, static_cast<uint32_t>(ranks.size()), log_.limit());
     });
     const std::lock_guard lock(mutex_);
     backends_.push_back(std::move(backend));

@@ -10,7 +10,7 @@ namespace {
 
 constexpr const char* kFirst = "failure/first";
 constexpr const char* kJudge = "failure/judge";
-constexpr const char* kPlaceOfFirst = "failure/place_of_first";
+constexpr const char* kClaimOfFirst = "failure/claim_of_first";
 constexpr const char* kReporter = "failure/reporter";
 constexpr const char* kNumRecords = "failure/num_records";
 constexpr const char* kNumLeft = "failure/num_left";
@@ -49,8 +49,8 @@ bool FailedRunStore::claim_judging(const std::string& who) {
   return claim(kJudge, who);
 }
 
-bool FailedRunStore::claim_place_of_first(const std::string& who) {
-  return claim(kPlaceOfFirst, who);
+bool FailedRunStore::claim_first(const std::string& who) {
+  return claim(kClaimOfFirst, who);
 }
 
 bool FailedRunStore::claim_report(const std::string& who) {

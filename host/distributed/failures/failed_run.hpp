@@ -32,7 +32,7 @@ class FailedRunStore {
   // Each returns true for one caller only: the rank that determines the cause, the rank that acts
   // for rank 0 if rank 0 is lost, and the process that reports. `who` is "rank 2".
   bool claim_judging(const std::string& who);
-  bool claim_place_of_first(const std::string& who);
+  bool claim_first(const std::string& who);
   bool claim_report(const std::string& who);
   bool is_report_claimed();
 

@@ -6,7 +6,7 @@
 
 namespace tenon {
 
-std::string RankActivity::place() const {
+std::string RankActivity::progress() const {
   if (step == 0) {
     return event.empty() ? "before the first step" : "before the first step, at " + event;
   }
@@ -14,7 +14,8 @@ std::string RankActivity::place() const {
 }
 
 std::string RankActivity::text() const {
-  return call.empty() ? place() : place() + ", in " + call + " for " + seconds_text(call_seconds);
+  return call.empty() ? progress()
+                      : progress() + ", in " + call + " for " + seconds_text(call_seconds);
 }
 
 }  // namespace tenon

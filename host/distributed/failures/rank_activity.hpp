@@ -15,8 +15,8 @@ struct RankActivity {
   double call_seconds = 0;  // duration of the call so far
 
   // "in step 3, at after_backward", "before the first step".
-  std::string place() const;
-  // Returns `place` and the call:
+  std::string progress() const;
+  // Returns `progress` and the call:
   // `in step 3, at after_data, in dataset "text" (...): read for 2.5 s`.
   std::string text() const;
 };

@@ -129,7 +129,7 @@ std::string RankFailure::sentence() const {
   const std::string who = formatted("rank {}", rank);
   switch (kind) {
     case Kind::kThrew:
-      return who + " failed " + activity.place() + ": " + text;
+      return who + " failed " + activity.progress() + ": " + text;
     case Kind::kDied:
       if (!error_id.empty()) {  // the report of a crash says where
         return who + " " + text;

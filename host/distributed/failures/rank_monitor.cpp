@@ -203,8 +203,8 @@ void RankMonitor::beat() {
 
 // Updates the known state of a rank, `passed` seconds after the last update, and returns it.
 const KnownRank& RankMonitor::track(uint32_t rank, double passed) {
-  const auto [place, is_new] = tracked_.try_emplace(rank);
-  Tracked& tracked = place->second;
+  const auto [found, is_new] = tracked_.try_emplace(rank);
+  Tracked& tracked = found->second;
   tracked.known.rank = rank;
   if (rank == options_.rank) {
     tracked.known.status = status_;
@@ -408,7 +408,7 @@ void RankMonitor::close_account(const RankEnd& end) {
   const bool is_first_lost = first.is_loss_of(0) && options_.rank != 0;
   if (has_store_) {
     try {
-      if (is_first_lost && run_store_.claim_place_of_first(own_name())) {
+      if (is_first_lost && run_store_.claim_first(own_name())) {
         stand_in();
       }
       run_store_.add_record(options_.rank);

@@ -111,10 +111,10 @@ Mesh::Mesh(const MeshDegrees& degrees, uint32_t world_size, uint32_t rank)
   set(MeshDim::kContext, sizes.context);
   set(MeshDim::kPipeline, sizes.pipeline);
   set(MeshDim::kExpert, sizes.expert);
-  place(rank);
+  move_to(rank);
 }
 
-void Mesh::place(uint32_t rank) {
+void Mesh::move_to(uint32_t rank) {
   TENON_ASSERT(rank < world_size_, "a rank is below the world size");
   rank_ = rank;
   uint32_t rest = rank;
@@ -127,7 +127,7 @@ void Mesh::place(uint32_t rank) {
 
 Mesh Mesh::seen_by(uint32_t rank) const {
   Mesh mesh = *this;
-  mesh.place(rank);
+  mesh.move_to(rank);
   return mesh;
 }
 

@@ -73,7 +73,7 @@ class Mesh {
  private:
   static constexpr uint32_t kNumDims = 6;
 
-  void place(uint32_t rank);
+  void move_to(uint32_t rank);
 
   uint32_t rank_ = 0;
   uint32_t world_size_ = 1;

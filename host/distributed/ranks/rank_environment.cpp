@@ -422,7 +422,8 @@ bool are_on_one_machine(const RankEnvironment& ranks) {
 void find_secret(RankEnvironment& ranks, const Environment& environment) {
   if (ranks.world_size > 1 || ranks.is_store_served) {
     ranks.secret = find_run_secret(
-        environment, are_on_one_machine(ranks) ? RankPlaces::kOneMachine : RankPlaces::kMachines);
+        environment,
+        are_on_one_machine(ranks) ? RankLocality::kOneMachine : RankLocality::kMachines);
   }
 }
 

@@ -41,7 +41,7 @@ struct RankEnvironment {
   uint32_t world_size = 1;
   uint32_t local_rank = 0;        // among the ranks of this machine
   uint32_t local_world_size = 1;  // 1 if unknown
-  // The place on this machine that determines the GPU: the local rank, except if --launch has
+  // The number on this machine that determines the GPU: the local rank, except if --launch has
   // restarted the run with fewer ranks.
   uint32_t slot = 0;
   std::string master_addr;  // address of the rendezvous; "" if no launcher started ranks

@@ -36,7 +36,7 @@ Dims dims_of(RankSet set) {
   return kReplicas;
 }
 
-RankIndex place_along(const Mesh& mesh, Dims dims) {
+RankIndex index_along(const Mesh& mesh, Dims dims) {
   return {.index = mesh.index_along(dims), .count = mesh.size_along(dims)};
 }
 
@@ -46,16 +46,16 @@ std::vector<uint32_t> RankRole::ranks_of(RankSet set) const {
   return mesh_.ranks_along(dims_of(set));
 }
 
-RankIndex RankRole::place_in(RankSet set) const {
-  return place_along(mesh_, dims_of(set));
+RankIndex RankRole::index_in(RankSet set) const {
+  return index_along(mesh_, dims_of(set));
 }
 
 RankIndex RankRole::copy_of_slice() const {
-  return place_along(mesh_, kSliceCopies);
+  return index_along(mesh_, kSliceCopies);
 }
 
 RankIndex RankRole::copy_of_whole() const {
-  return place_along(mesh_, kWholeCopies);
+  return index_along(mesh_, kWholeCopies);
 }
 
 uint32_t RankRole::first_copy_of(uint32_t rank) const {

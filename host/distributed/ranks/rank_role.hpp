@@ -56,13 +56,13 @@ class RankRole {
 
   // Returns the ranks of a set, ascending.
   std::vector<uint32_t> ranks_of(RankSet set) const;
-  // Returns the place of this rank in a set.
-  RankIndex place_in(RankSet set) const;
+  // Returns the index of this rank in a set.
+  RankIndex index_in(RankSet set) const;
 
-  // Returns the share of each batch that this rank reads: its place among the data-parallel ranks.
-  RankIndex samples() const { return place_in(RankSet::kSamples); }
+  // Returns the share of each batch that this rank reads: its index among the data-parallel ranks.
+  RankIndex samples() const { return index_in(RankSet::kSamples); }
 
-  // Returns the place of this rank among those that hold the same piece of a block's state: a
+  // Returns the index of this rank among those that hold the same piece of a block's state: a
   // slice, or what is not sharded. The rank with index 0 counts the piece in sums and hashes over
   // all ranks. The copies share the work of saving it.
   RankIndex copy_of_slice() const;
@@ -71,7 +71,7 @@ class RankRole {
   uint32_t first_copy_of(uint32_t rank) const;
 
   // Distinguishes the random numbers of this rank from those of ranks that compute other tokens.
-  uint64_t random_stream() const { return place_in(RankSet::kTokens).index; }
+  uint64_t random_stream() const { return index_in(RankSet::kTokens).index; }
 
  private:
   Mesh mesh_;

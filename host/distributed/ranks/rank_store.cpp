@@ -34,7 +34,7 @@ using Time = std::chrono::steady_clock::time_point;
 
 constexpr std::chrono::seconds kOpeningSlack{1};  // lets c10d's own limit expire first
 
-std::string place_of(const RankEnvironment& environment) {
+std::string store_address(const RankEnvironment& environment) {
   return formatted("{}:{}", environment.master_addr, environment.master_port);
 }
 
@@ -63,12 +63,12 @@ std::shared_ptr<KeyServer> serve_keys(const RankEnvironment& environment,
   } catch (const std::system_error& problem) {
     if (problem.code().value() == EADDRINUSE) {
       throw Error("distributed.port_taken",
-                  "rank 0 cannot open the store of the ranks at " + place_of(environment) +
+                  "rank 0 cannot open the store of the ranks at " + store_address(environment) +
                       ": another program uses the port; end it, or set another MASTER_PORT");
     }
     throw Error("distributed.unreachable",
-                "rank 0 cannot open the store of the ranks at " + place_of(environment) + ": " +
-                    problem.code().message() + "; check MASTER_PORT and ulimit -n");
+                "rank 0 cannot open the store of the ranks at " + store_address(environment) +
+                    ": " + problem.code().message() + "; check MASTER_PORT and ulimit -n");
   }
 }
 
@@ -146,7 +146,7 @@ c10::intrusive_ptr<c10d::Store> open_rank_store(const RankEnvironment& environme
     throw;
   } catch (const WrongKey&) {
     throw Error("distributed.unauthenticated",
-                "the store of the ranks at " + place_of(environment) +
+                "the store of the ranks at " + store_address(environment) +
                     " and this rank have different secrets; pass all ranks the same "
                     "TENON_RUN_SECRET or TENON_RUN_SECRET_FILE, and check that no other program "
                     "uses the port (docs/security.md)");
@@ -154,8 +154,8 @@ c10::intrusive_ptr<c10d::Store> open_rank_store(const RankEnvironment& environme
     const std::string why(what_without_backtrace(error.what()));
     throw Error("distributed.unreachable",
                 (role == StoreRole::kServer
-                     ? "rank 0 cannot open the store of the ranks at " + place_of(environment)
-                     : "the master at " + place_of(environment) + " did not answer within " +
+                     ? "rank 0 cannot open the store of the ranks at " + store_address(environment)
+                     : "the master at " + store_address(environment) + " did not answer within " +
                            seconds_text(timeout)) +
                     ": " + why +
                     "; check that rank 0 is running, that MASTER_ADDR and MASTER_PORT are correct "

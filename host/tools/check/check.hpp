@@ -43,8 +43,8 @@ inline CheckResult skipped(std::string reason) {
   return {.outcome = CheckOutcome::kSkipped, .found = {std::move(reason)}};
 }
 
-// Where a check runs, and for how long.
-enum class CheckPlace {
+// Where a check runs. Its time limit depends on this.
+enum class CheckStage {
   kFile,   // in this process: nothing of the plugin runs
   kLoad,   // in a child process that loads the plugin
   kCalls,  // in a child process that calls the plugin's components
@@ -55,7 +55,7 @@ struct Check {
   std::string_view name;  // "static.one_export"; the group comes before the period
   std::string_view rule;  // what a good plugin does, in one sentence
   std::string_view fix;   // what to do if it does not
-  CheckPlace place = CheckPlace::kFile;
+  CheckStage stage = CheckStage::kFile;
   std::string_view needs = {};  // a check that must have passed; "" for none
   CheckResult (*run)(Subject& subject) = nullptr;
 

@@ -367,10 +367,10 @@ BlockGradients ModelTrial::backward(uint32_t b,
     sum = sum.defined() ? sum + of.grad : of.grad;
   }
   for (const uint32_t p : block.parameters) {
-    const ParameterStore::Place& place = store_.place(p);
-    FlatGroup& group = store_.groups()[place.group];
-    const bool has_grad = place.trainable && group.entries()[place.entry].has_grad;
-    result.parameters.push_back(has_grad ? group.grad_view(place.entry).clone() : at::Tensor());
+    const ParameterStore::Position& position = store_.position(p);
+    FlatGroup& group = store_.groups()[position.group];
+    const bool has_grad = position.trainable && group.entries()[position.entry].has_grad;
+    result.parameters.push_back(has_grad ? group.grad_view(position.entry).clone() : at::Tensor());
   }
   return result;
 }
@@ -408,9 +408,9 @@ void ModelTrial::move_parameters() {
     at::Tensor leaf = store_.leaf(p);
     const at::Tensor old = leaf.detach();
     at::Tensor memory = at::empty({kOffset + leaf.numel()}, leaf.options().requires_grad(false));
-    at::Tensor place = memory.narrow(0, kOffset, leaf.numel()).view(leaf.sizes());
-    place.copy_(old);
-    leaf.set_data(place);
+    at::Tensor moved = memory.narrow(0, kOffset, leaf.numel()).view(leaf.sizes());
+    moved.copy_(old);
+    leaf.set_data(moved);
     if (old.is_floating_point()) {
       old.fill_(std::numeric_limits<double>::quiet_NaN());
     }

@@ -26,10 +26,10 @@ constexpr int kCallLimits = 6;
 constexpr int kRunLimits = 60;
 
 std::chrono::milliseconds limit_of(const Check& check, const CheckRequest& request) {
-  switch (check.place) {
-    case CheckPlace::kRuns:
+  switch (check.stage) {
+    case CheckStage::kRuns:
       return request.load_limit * kRunLimits;
-    case CheckPlace::kCalls:
+    case CheckStage::kCalls:
       return request.load_limit * kCallLimits;
     default:
       return request.load_limit;
@@ -120,7 +120,7 @@ class CheckResults {
         return of(needed);  // for the same reason
       }
     }
-    if (check.place != CheckPlace::kFile) {
+    if (check.stage != CheckStage::kFile) {
       return run_in_child(check, request_, info_);
     }
     Subject subject(request_, info_, nullptr);

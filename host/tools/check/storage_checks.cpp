@@ -44,16 +44,16 @@ std::string text_of_names(const Names& names) {
   return "[" + text + "]";
 }
 
-// A storage that is connected to a place of this check.
+// A storage that is connected to a location of this check.
 class StorageTrial {
  public:
   StorageTrial(Subject& subject,
                const CheckedComponent& checked,
                ComponentInstance instance,
-               const std::string& place)
+               const std::string& location)
       : subject_(subject), name_(checked.name()), storage_(std::move(instance)) {
     note("connect");
-    storage_.connect(place);
+    storage_.connect(location);
   }
 
   const std::string& name() const { return name_; }
@@ -114,23 +114,25 @@ class StorageTrial {
   StorageProxy storage_;
 };
 
-// Makes storages of one place, as several ranks or processes have them.
-class StoragePlace {
+// Makes storages of one location, as several ranks or processes have them.
+class StorageLocation {
  public:
-  StoragePlace(Subject& subject, const CheckedComponent& checked)
+  StorageLocation(Subject& subject, const CheckedComponent& checked)
       : subject_(subject),
         checked_(checked),
-        place_(formatted("check-{}/checkpoints", std::random_device()())) {}
+        location_(formatted("check-{}/checkpoints", std::random_device()())) {}
 
-  StorageTrial connect() const { return {subject_, checked_, subject_.create(checked_), place_}; }
+  StorageTrial connect() const {
+    return {subject_, checked_, subject_.create(checked_), location_};
+  }
   StorageTrial connect_elsewhere() const {
-    return {subject_, checked_, subject_.create(checked_), place_ + "-2"};
+    return {subject_, checked_, subject_.create(checked_), location_ + "-2"};
   }
 
  private:
   Subject& subject_;
   const CheckedComponent& checked_;
-  std::string place_;
+  std::string location_;
 };
 
 std::string random_text(Subject& subject, std::size_t size) {
@@ -142,24 +144,24 @@ std::string random_text(Subject& subject, std::size_t size) {
   return text;
 }
 
-using StorageBody =
-    std::function<void(const StoragePlace& place, const std::string& name, Findings& findings)>;
+using StorageBody = std::function<void(
+    const StorageLocation& location, const std::string& name, Findings& findings)>;
 
-// A place is removed after the check, also if it finds a problem.
+// A location is removed after the check, also if it finds a problem.
 CheckResult for_each_storage(Subject& subject, const StorageBody& body) {
   return subject.for_each_instance(
       "storage",
       [&](const CheckedComponent& checked, ComponentInstance instance, Findings& findings) {
         { const ComponentInstance unused = std::move(instance); }
-        const StoragePlace place(subject, checked);
+        const StorageLocation location(subject, checked);
         findings.add_examined();
         try {
-          body(place, checked.name(), findings);
+          body(location, checked.name(), findings);
         } catch (const Error& error) {
           findings.add_problem(error.message());
         }
         try {
-          StorageTrial storage = place.connect();
+          StorageTrial storage = location.connect();
           for (const std::string& checkpoint : storage.list()) {
             storage.remove(checkpoint);
           }
@@ -195,8 +197,8 @@ void expect_code(uint32_t code,
 
 CheckResult check_storage_round_trip(Subject& subject) {
   return for_each_storage(
-      subject, [&](const StoragePlace& place, const std::string& name, Findings& findings) {
-        StorageTrial storage = place.connect();
+      subject, [&](const StorageLocation& location, const std::string& name, Findings& findings) {
+        StorageTrial storage = location.connect();
         const std::string text = random_text(subject, kFileBytes);
         storage.open("step-1");
         storage.write_file("step-1", "rank-1.safetensors", text);
@@ -206,7 +208,7 @@ CheckResult check_storage_round_trip(Subject& subject) {
         storage.save("another", "text");
         storage.save("a", "text");
         expect(storage.list(), {"step-1", "another", "a"}, "list of " + name, findings);
-        StorageTrial other = place.connect();
+        StorageTrial other = location.connect();
         expect(other.list(), {"step-1", "another", "a"}, "list of another " + name, findings);
         expect(other.list_files("step-1"),
                {"Z_9.x-y", "empty", "rank-1.safetensors"},
@@ -227,7 +229,8 @@ CheckResult check_storage_round_trip(Subject& subject) {
         }
         other.remove("another");
         expect(storage.list(), {"step-1", "a"}, "list of " + name + " after remove", findings);
-        expect(place.connect_elsewhere().list(), {}, "list of another place of " + name, findings);
+        expect(
+            location.connect_elsewhere().list(), {}, "list of another place of " + name, findings);
         storage.note("address");
         if (storage.calls().address("step-1").empty()) {
           findings.add_problem("address of " + name + " is empty");
@@ -237,13 +240,13 @@ CheckResult check_storage_round_trip(Subject& subject) {
 
 CheckResult check_storage_commit(Subject& subject) {
   return for_each_storage(
-      subject, [](const StoragePlace& place, const std::string& name, Findings& findings) {
-        StorageTrial storage = place.connect();
+      subject, [](const StorageLocation& location, const std::string& name, Findings& findings) {
+        StorageTrial storage = location.connect();
         expect(storage.list(), {}, "list of a new place of " + name, findings);
         storage.open("step-1");
         storage.write_file("step-1", "a", "left over");
         storage.write_file("step-1", "left", "left over");
-        StorageTrial other = place.connect();
+        StorageTrial other = location.connect();
         expect(other.list(), {}, name + ": list before commit", findings);
         expect_code(
             TENON_NOT_FOUND,
@@ -282,8 +285,8 @@ CheckResult check_storage_commit(Subject& subject) {
 
 CheckResult check_storage_errors(Subject& subject) {
   return for_each_storage(
-      subject, [](const StoragePlace& place, const std::string& name, Findings& findings) {
-        StorageTrial storage = place.connect();
+      subject, [](const StorageLocation& location, const std::string& name, Findings& findings) {
+        StorageTrial storage = location.connect();
         storage.save("step-1", "text");
         std::string buffer(5, '\0');
         const auto out = std::as_writable_bytes(std::span(buffer));
@@ -335,8 +338,8 @@ CheckResult check_storage_errors(Subject& subject) {
 
 CheckResult check_storage_at_once(Subject& subject) {
   return for_each_storage(
-      subject, [&](const StoragePlace& place, const std::string& name, Findings& findings) {
-        StorageTrial storage = place.connect();
+      subject, [&](const StorageLocation& location, const std::string& name, Findings& findings) {
+        StorageTrial storage = location.connect();
         const std::string text = random_text(subject, kFileBytes);
         const auto text_of_thread = [&](std::size_t i) {
           return std::string_view(text).substr(i * 1000, kFileBytes / 2);

@@ -38,7 +38,7 @@ class TrialText final : public TextFields, public RowSource {
   }
 
   std::unique_ptr<RowPass> begin(const Batch* batch,
-                                 const CallPlace& /*place*/,
+                                 const CallPoint& /*point*/,
                                  Lookup /*lookup*/) override {
     return std::make_unique<Pass>(trial_, batch->fields.back().select(0, 0).to(at::kCPU));
   }

@@ -117,9 +117,9 @@ int preference(const std::string& language) {
 
 fs::path templates_folder(const fs::path& program) {
   std::string looked;
-  for (const char* const place :
+  for (const char* const relative :
        {"../sdk-stage/share/tenon/templates", TENON_INSTALLED_TEMPLATES}) {
-    const fs::path folder = (program.parent_path() / place).lexically_normal();
+    const fs::path folder = (program.parent_path() / relative).lexically_normal();
     std::error_code ignored;  // an inaccessible folder counts as missing
     if (fs::is_directory(folder, ignored)) {
       return folder;

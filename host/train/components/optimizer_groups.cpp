@@ -186,9 +186,9 @@ void check_own_schedules(const OptimizerPlan& plan,
 std::optional<double> number_option(const std::string& options, const std::string& pointer) {
   try {
     const ordered_json values = ordered_json::parse(options);
-    const ordered_json::json_pointer place(pointer);
-    if (values.contains(place) && values.at(place).is_number()) {
-      return values.at(place).get<double>();
+    const ordered_json::json_pointer path(pointer);
+    if (values.contains(path) && values.at(path).is_number()) {
+      return values.at(path).get<double>();
     }
   } catch (const ordered_json::exception&) {
     // An invalid pointer or invalid JSON counts as no number.

@@ -146,9 +146,9 @@ bool LossSet::count_from_batch() const {
   });
 }
 
-at::Tensor LossSet::count_one(Entry& entry, const BoundInputs& inputs, const CallPlace& place) {
+at::Tensor LossSet::count_one(Entry& entry, const BoundInputs& inputs, const CallPoint& point) {
   const at::AutoGradMode no_grad(false);
-  entry.frame.move_to(place);
+  entry.frame.move_to(point);
   at::Tensor count =
       take_handle(entry.loss.proxy.count(entry.frame.exec(), inputs.handles(), inputs.size()));
   if (count.numel() != 1 || count.scalar_type() != at::kDouble || count.is_meta()) {
@@ -166,31 +166,31 @@ at::Tensor LossSet::count_one(Entry& entry, const BoundInputs& inputs, const Cal
   return count;
 }
 
-std::vector<at::Tensor> LossSet::count(const Batch& batch, const CallPlace& place) {
+std::vector<at::Tensor> LossSet::count(const Batch& batch, const CallPoint& point) {
   std::vector<at::Tensor> counts;
   for (Entry& entry : entries_) {
     const BoundInputs inputs =
         entry.binding.gather(nullptr, batch, InputBinding::Outputs::kAbsent, compute_dtype_);
-    counts.push_back(count_one(entry, inputs, place));
+    counts.push_back(count_one(entry, inputs, point));
   }
   return counts;
 }
 
 std::vector<at::Tensor> LossSet::count(const MicrobatchState& values,
                                        const Batch& batch,
-                                       const CallPlace& place) {
+                                       const CallPoint& point) {
   std::vector<at::Tensor> counts;
   for (Entry& entry : entries_) {
     const BoundInputs inputs =
         entry.binding.gather(&values, batch, InputBinding::Outputs::kDetached, compute_dtype_);
-    counts.push_back(count_one(entry, inputs, place));
+    counts.push_back(count_one(entry, inputs, point));
   }
   return counts;
 }
 
 std::vector<at::Tensor> LossSet::compute(const MicrobatchState& values,
                                          const Batch& batch,
-                                         const CallPlace& place,
+                                         const CallPoint& point,
                                          LossCalls& calls,
                                          std::vector<SourceSums>* by_source) {
   calls.clear();
@@ -201,13 +201,13 @@ std::vector<at::Tensor> LossSet::compute(const MicrobatchState& values,
     BoundInputs inputs = entry.binding.gather(
         &values,
         batch,
-        place.is_train ? InputBinding::Outputs::kLeaves : InputBinding::Outputs::kDetached,
+        point.is_train ? InputBinding::Outputs::kLeaves : InputBinding::Outputs::kDetached,
         compute_dtype_);
-    entry.frame.move_to(place);
+    entry.frame.move_to(point);
     if (by_source != nullptr) {  // before the call that `backward` follows
       add_by_source(sums.size(), inputs, batch, *by_source);
     }
-    const at::AutoGradMode mode(place.is_train && !proxy.has_backward());
+    const at::AutoGradMode mode(point.is_train && !proxy.has_backward());
     at::Tensor sum =
         take_handle(proxy.compute(entry.frame.exec(), inputs.handles(), inputs.size()));
     const at::ScalarType least = compute_dtype_ == at::kDouble ? at::kDouble : at::kFloat;
@@ -217,7 +217,7 @@ std::vector<at::Tensor> LossSet::compute(const MicrobatchState& values,
           "compute returned " + text_of(sum) + "; it must return a scalar of " +
           c10::toString(least) + ", whatever the dtype of its inputs");
     }
-    if (place.is_train && !proxy.has_backward() && inputs.has_leaf() && !sum.requires_grad() &&
+    if (point.is_train && !proxy.has_backward() && inputs.has_leaf() && !sum.requires_grad() &&
         sum.item<double>() != 0) {
       proxy.instance().identity().fail_result(
           "compute returned a sum that autograd has not recorded, and the loss has no backward, so "
@@ -226,7 +226,7 @@ std::vector<at::Tensor> LossSet::compute(const MicrobatchState& values,
           "inputs, or implement backward");
     }
     sums.push_back(as_scalar(sum.requires_grad() ? sum.detach() : sum));
-    if (place.is_train) {
+    if (point.is_train) {
       calls.push_back({std::move(inputs), std::move(sum)});
     }
   }
@@ -258,13 +258,13 @@ void LossSet::add_by_source(size_t i,
 }
 
 void LossSet::backward(MicrobatchState& values,
-                       const CallPlace& place,
+                       const CallPoint& point,
                        LossCalls& calls,
                        const std::vector<at::Tensor>& seeds) {
   const at::AutoGradMode no_grad(false);
   for (size_t i = entries_.size(); i-- > 0;) {
     Entry& entry = entries_[i];
-    entry.frame.move_to(place);
+    entry.frame.move_to(point);
     const LossCall call = std::move(calls[i]);
     const TraceSpan span("backward of loss", entry.loss.name);
     const LossProxy& proxy = entry.loss.proxy;

@@ -76,31 +76,31 @@ class LossSet {
   bool count_from_batch() const;
 
   // Returns the counts of one microbatch, before its forward: [] f64 each.
-  std::vector<at::Tensor> count(const Batch& batch, const CallPlace& place);
+  std::vector<at::Tensor> count(const Batch& batch, const CallPoint& point);
   // The same after the forward.
   std::vector<at::Tensor> count(const MicrobatchState& values,
                                 const Batch& batch,
-                                const CallPlace& place);
+                                const CallPoint& point);
 
   // Returns the sums of one microbatch: [] each. In training, `calls` becomes what `backward`
   // needs. If `by_source` is given, also adds the sums and counts of each source of a mix to it.
   std::vector<at::Tensor> compute(const MicrobatchState& values,
                                   const Batch& batch,
-                                  const CallPlace& place,
+                                  const CallPoint& point,
                                   LossCalls& calls,
                                   std::vector<SourceSums>* by_source = nullptr);
   // Adds the gradients of all sums, with sum i multiplied by seeds[i], to `values`, and clears the
-  // calls. `place` and `calls` are those of `compute` in training.
+  // calls. `point` and `calls` are those of `compute` in training.
   // Shapes  seeds [] each, of any floating-point dtype
   void backward(MicrobatchState& values,
-                const CallPlace& place,
+                const CallPoint& point,
                 LossCalls& calls,
                 const std::vector<at::Tensor>& seeds);
 
  private:
   struct Entry;
   std::string why_not_by_source(size_t i, bool is_packed) const;
-  at::Tensor count_one(Entry& entry, const BoundInputs& inputs, const CallPlace& place);
+  at::Tensor count_one(Entry& entry, const BoundInputs& inputs, const CallPoint& point);
   void add_by_source(size_t i,
                      const BoundInputs& inputs,
                      const Batch& batch,

@@ -70,8 +70,8 @@ struct MetricSet::Entry {
     }
   }
 
-  const tenon_exec& exec_at(const CallPlace& place) {
-    frame.move_to(place);
+  const tenon_exec& exec_at(const CallPoint& point) {
+    frame.move_to(point);
     return frame.exec();
   }
 
@@ -148,7 +148,7 @@ void MetricSet::take(Entry& entry,
                      MetricState& state,
                      const MicrobatchState& values,
                      const Batch& batch,
-                     const CallPlace& place) {
+                     const CallPoint& point) {
   const BoundInputs inputs =
       entry.binding.gather(&values, batch, InputBinding::Outputs::kDetached, compute_dtype_);
   at::Device device = at::kCPU;
@@ -158,7 +158,7 @@ void MetricSet::take(Entry& entry,
       break;
     }
   }
-  state.update(entry.exec_at(place), inputs.handles(), inputs.size(), device);
+  state.update(entry.exec_at(point), inputs.handles(), inputs.size(), device);
 }
 
 // ---- evaluation ----
@@ -171,18 +171,18 @@ void MetricSet::begin_evaluation() {
 
 void MetricSet::evaluate(const MicrobatchState& values,
                          const Batch& batch,
-                         const CallPlace& place) {
+                         const CallPoint& point) {
   for (const auto& entry : entries_) {
-    take(*entry, entry->evaluation, values, batch, place);
+    take(*entry, entry->evaluation, values, batch, point);
   }
 }
 
 MetricSet::Metrics MetricSet::end_evaluation(Group& ranks,
-                                             const CallPlace& place,
+                                             const CallPoint& point,
                                              const std::string& series) {
   Metrics metrics;
   for (const auto& entry : entries_) {
-    const tenon_exec& exec = entry->exec_at(place);
+    const tenon_exec& exec = entry->exec_at(point);
     const auto tell = [&](MetricState& state, const char* suffix) {
       const auto values = metrics_of(state, exec, entry->names.size(), ranks);
       for (size_t i = 0; i < values.size(); ++i) {
@@ -211,16 +211,16 @@ void MetricSet::drop_evaluation() {
 
 // One update per microbatch serves all stretches: `recent` is merged into them before they are read
 // or end.
-void MetricSet::pass_on(Entry& entry, const CallPlace& place) {
+void MetricSet::pass_on(Entry& entry, const CallPoint& point) {
   for (auto& stretch : entry.stretches) {
-    stretch.state.merge(entry.exec_at(place), entry.recent);
+    stretch.state.merge(entry.exec_at(point), entry.recent);
   }
   entry.recent.reset();
 }
 
-void MetricSet::begin_window(const CallPlace& place) {
+void MetricSet::begin_window(const CallPoint& point) {
   for (const auto& entry : entries_) {
-    pass_on(*entry, place);
+    pass_on(*entry, point);
     for (auto& stretch : entry->stretches) {
       if (stretch.period.bit == TENON_PERIOD_WINDOW) {
         stretch.state.reset();
@@ -229,19 +229,19 @@ void MetricSet::begin_window(const CallPlace& place) {
   }
 }
 
-void MetricSet::train(const MicrobatchState& values, const Batch& batch, const CallPlace& place) {
+void MetricSet::train(const MicrobatchState& values, const Batch& batch, const CallPoint& point) {
   for (const auto& entry : entries_) {
     if (!entry->stretches.empty()) {
-      take(*entry, entry->recent, values, batch, place);
+      take(*entry, entry->recent, values, batch, point);
     }
   }
 }
 
-MetricSet::Metrics MetricSet::close_record(Group& ranks, const CallPlace& place) {
+MetricSet::Metrics MetricSet::close_record(Group& ranks, const CallPoint& point) {
   Metrics metrics;
   for (const auto& entry : entries_) {
-    pass_on(*entry, place);
-    const tenon_exec& exec = entry->exec_at(place);
+    pass_on(*entry, point);
+    const tenon_exec& exec = entry->exec_at(point);
     for (auto& stretch : entry->stretches) {
       MetricState merged(entry->metric.proxy);  // this rank's own state continues
       merged.merge(exec, stretch.state);
@@ -277,7 +277,7 @@ void MetricSet::snapshot(StateTree& tree, const std::string& prefix) const {
   }
 }
 
-std::optional<size_t> MetricSet::saved_place(const StateTree& tree,
+std::optional<size_t> MetricSet::saved_index(const StateTree& tree,
                                              const std::string& prefix,
                                              size_t i) const {
   for (size_t then = 0;; ++then) {
@@ -294,8 +294,8 @@ std::optional<size_t> MetricSet::saved_place(const StateTree& tree,
 void MetricSet::load(const StateTree& tree, const std::string& prefix) {
   for (size_t i = 0; i < entries_.size(); ++i) {
     Entry& entry = *entries_[i];
-    const auto place = saved_place(tree, prefix, i);
-    if (!place.has_value()) {
+    const auto index = saved_index(tree, prefix, i);
+    if (!index.has_value()) {
       entry.recent.reset();
       for (auto& stretch : entry.stretches) {
         stretch.state.reset();
@@ -303,7 +303,7 @@ void MetricSet::load(const StateTree& tree, const std::string& prefix) {
       entry.series.clear();
       continue;
     }
-    const std::string at = state_path(prefix, std::to_string(*place));
+    const std::string at = state_path(prefix, std::to_string(*index));
     entry.recent.load(tree, state_path(at, "recent"));
     for (auto& stretch : entry.stretches) {
       stretch.state.load(tree, state_path(at, stretch.period.name));

@@ -68,18 +68,18 @@ class MetricSet final : public Stateful {
   // over all evaluations of that series.
   // Errors  PluginError, plugin.bad_result
   void begin_evaluation();
-  void evaluate(const MicrobatchState& values, const Batch& batch, const CallPlace& place);
-  Metrics end_evaluation(Group& ranks, const CallPlace& place, const std::string& series = "");
+  void evaluate(const MicrobatchState& values, const Batch& batch, const CallPoint& point);
+  Metrics end_evaluation(Group& ranks, const CallPoint& point, const std::string& series = "");
   // Discards the state gathered since begin_evaluation().
   void drop_evaluation();
 
   // Training: call `train` for each microbatch, after its forward and before its backward.
   // Errors  as above
-  void begin_window(const CallPlace& place);
-  void train(const MicrobatchState& values, const Batch& batch, const CallPlace& place);
+  void begin_window(const CallPoint& point);
+  void train(const MicrobatchState& values, const Batch& batch, const CallPoint& point);
   // Returns the metrics of a record, and resets the metrics since the last record. A collective
   // call that waits for the device.
-  Metrics close_record(Group& ranks, const CallPlace& place);
+  Metrics close_record(Group& ranks, const CallPoint& point);
 
   // Saves the gathered state, between evaluations: NUMBER/name, NUMBER/recent, NUMBER/step,
   // NUMBER/window, NUMBER/run and NUMBER/series. `load` resets metrics that the tree lacks, and
@@ -87,7 +87,7 @@ class MetricSet final : public Stateful {
   void snapshot(StateTree& tree, const std::string& prefix) const override;
   void load(const StateTree& tree, const std::string& prefix) override;
   // Returns the NUMBER of metric `i` in a tree, or nothing if the tree has no metric of its name.
-  std::optional<size_t> saved_place(const StateTree& tree,
+  std::optional<size_t> saved_index(const StateTree& tree,
                                     const std::string& prefix,
                                     size_t i) const;
 
@@ -97,8 +97,8 @@ class MetricSet final : public Stateful {
             MetricState& state,
             const MicrobatchState& values,
             const Batch& batch,
-            const CallPlace& place);
-  static void pass_on(Entry& entry, const CallPlace& place);
+            const CallPoint& point);
+  static void pass_on(Entry& entry, const CallPoint& point);
 
   at::ScalarType compute_dtype_;
   std::vector<std::unique_ptr<Entry>> entries_;  // not moved: states point to their metric

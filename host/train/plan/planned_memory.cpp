@@ -186,9 +186,9 @@ class PlannedMemory final : public ProgramVisitor {
   PlannedTensor make_several(int64_t bytes) {
     return memory_.make_several(Kind::kActivations, bytes);
   }
-  void replace(PlannedTensor& place, PlannedTensor tensor) {
-    memory_.release(place);
-    place = tensor;
+  void replace(PlannedTensor& held, PlannedTensor tensor) {
+    memory_.release(held);
+    held = tensor;
   }
   void release(std::vector<PlannedTensor>& tensors) {
     for (PlannedTensor& tensor : tensors) {

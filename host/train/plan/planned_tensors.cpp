@@ -23,10 +23,10 @@ PlannedTensor PlannedTensors::add(const Tensor& tensor) {
     tensors_.push_back(tensor);
     return static_cast<PlannedTensor>(tensors_.size() - 1);
   }
-  const PlannedTensor place = freed_.back();
+  const PlannedTensor index = freed_.back();
   freed_.pop_back();
-  tensors_[place] = tensor;
-  return place;
+  tensors_[index] = tensor;
+  return index;
 }
 
 PlannedTensor PlannedTensors::hold(PlannedTensor tensor) {

@@ -75,21 +75,21 @@ class LoadPlanning {
       : load_(load), source_(source), goal_(goal), choice_(load), differences_(load) {}
 
   LoadPlan make() {
-    const WeightPlaces places = choose_places();
-    plan_.weights = places.weights;
+    const LayoutMap map = choose_map();
+    plan_.weights = map.weights;
     if (load_.has_parameters) {
-      place_weights(places);
+      plan_weights(map);
     }
     if (load_.has_tables) {
-      place_tables();
+      plan_tables();
     }
     if (load_.has_optimizer) {
-      place_optimizer();
+      plan_optimizer();
     }
     if (load_.has_data) {
-      place_data();
+      plan_data();
     }
-    check_patterns(places);
+    check_patterns(map);
     refuse_what_does_not_fit();
     return std::move(plan_);
   }
@@ -111,7 +111,7 @@ class LoadPlanning {
             (load_.layout == LoadLayout::kAuto && WeightsLayoutProxy::of(goal_.model).has_value()));
   }
 
-  WeightPlaces choose_places() const {
+  LayoutMap choose_map() const {
     if (source_.adapter.has_value()) {
       if (goal_.graph.parametrizations.empty()) {
         throw Error("load.mismatch",
@@ -123,10 +123,10 @@ class LoadPlanning {
       for (const auto& [name, tensor] : source_.tensors) {
         there.insert(name);
       }
-      return peft_places(goal_.model, goal_.graph, PeftUse::kLoad, there);
+      return peft_layout_map(goal_.model, goal_.graph, PeftUse::kLoad, there);
     }
-    return is_hf_ ? places_in_layout(goal_.model, goal_.graph, kHf, TENON_F32)
-                  : own_places(goal_.graph, Unstored::kInclude);
+    return is_hf_ ? layout_map_of(goal_.model, goal_.graph, kHf, TENON_F32)
+                  : own_layout_map(goal_.graph, Unstored::kInclude);
   }
 
   // Maps names here to names in the source.
@@ -145,26 +145,26 @@ class LoadPlanning {
     return there_of;
   }
 
-  void place_weights(const WeightPlaces& places) {
+  void plan_weights(const LayoutMap& map) {
     std::vector<std::string> names;
     for (const auto& [name, tensor] : source_.tensors) {
       if (!is_hf_ || !is_computed_in_hf(name, tensor->shape())) {
         names.push_back(name);
       }
     }
-    find_prefix(places, names);
+    find_prefix(map, names);
     const auto there_of = by_name_here(names);
     find_reals(there_of);
     std::set<std::string> known;
     // If the main name of a weight is missing, its alias is used.
-    std::map<size_t, const PlacedTensor*> aliases;
-    for (const PlacedTensor& tensor : places.tensors) {
+    std::map<size_t, const MappedTensor*> aliases;
+    for (const MappedTensor& tensor : map.tensors) {
       known.insert(tensor.name);
       if (tensor.is_alias && there_of.contains(tensor.name)) {
         aliases.emplace(tensor.parts.front().weight, &tensor);
       }
     }
-    for (const PlacedTensor& tensor : places.tensors) {
+    for (const MappedTensor& tensor : map.tensors) {
       if (tensor.is_alias) {
         continue;
       }
@@ -173,8 +173,8 @@ class LoadPlanning {
       if (is_there && alias != aliases.end()) {
         compare_alias(tensor, there_of.at(tensor.name), there_of.at(alias->second->name));
       }
-      const PlacedTensor& named = is_there || alias == aliases.end() ? tensor : *alias->second;
-      place_tensor(tensor, named.name, there_of);
+      const MappedTensor& named = is_there || alias == aliases.end() ? tensor : *alias->second;
+      plan_tensor(tensor, named.name, there_of);
     }
     check_slices();
     for (const auto& [here, there] : there_of) {
@@ -187,12 +187,12 @@ class LoadPlanning {
   }
 
   // Folders of Hugging Face may have other prefixes. Rules of the recipe take the place of this.
-  void find_prefix(const WeightPlaces& places, std::vector<std::string>& names) {
+  void find_prefix(const LayoutMap& map, std::vector<std::string>& names) {
     if (!is_hf_ || !load_.rename.empty()) {
       return;
     }
     std::set<std::string> here;
-    for (const PlacedTensor& tensor : places.tensors) {
+    for (const MappedTensor& tensor : map.tensors) {
       here.insert(tensor.name);
     }
     prefix_.emplace(std::set<std::string>(names.begin(), names.end()), here);
@@ -218,7 +218,7 @@ class LoadPlanning {
 
   void find_started() {
     for (const LoadPlan::Part& part : plan_.parts) {
-      const Weight& weight = plan_.weights[part.placed.weight];
+      const Weight& weight = plan_.weights[part.mapped.weight];
       const uint32_t k = weight.parametrization;
       if (k != kNoIndex && !has_reals_[k] &&
           weight.parameter == goal_.graph.parametrizations[k].parameter) {
@@ -237,11 +237,11 @@ class LoadPlanning {
     return is_effective ? has_reals_[k] && !weight.is_stored : !has_reals_[k];
   }
 
-  void place_tensor(const PlacedTensor& tensor,
-                    const std::string& name,
-                    const std::map<std::string, std::string>& there_of) {
+  void plan_tensor(const MappedTensor& tensor,
+                   const std::string& name,
+                   const std::map<std::string, std::string>& there_of) {
     const auto found = there_of.find(name);
-    for (const PlacedWeight& part : tensor.parts) {
+    for (const MappedWeight& part : tensor.parts) {
       const Weight& weight = plan_.weights[part.weight];
       if (!choice_.takes(weight.name)) {
         continue;
@@ -264,7 +264,7 @@ class LoadPlanning {
         differences_.add_resized(from->shape().front(), tensor.shape.front());
         plan_.resized.push_back(weight.name);
         plan_.parts.push_back(
-            {.placed = part,
+            {.mapped = part,
              .from = std::make_shared<ResizedSource>(from, tensor.shape.front(), weight.name),
              .first_element = 0});
       } else if (from->shape() != tensor.shape) {
@@ -280,7 +280,7 @@ class LoadPlanning {
         plan_.unfit.push_back("'" + found->second + "' has the dtype " +
                               c10::toString(from->dtype()));
       } else {
-        plan_.parts.push_back({.placed = part,
+        plan_.parts.push_back({.mapped = part,
                                .from = from,
                                .first_element = part.first * elements_of_row(tensor.shape)});
       }
@@ -291,8 +291,8 @@ class LoadPlanning {
   void check_slices() {
     std::map<size_t, int64_t> num_slices;  // by weight
     for (const LoadPlan::Part& part : plan_.parts) {
-      if (part.placed.is_slice()) {
-        ++num_slices[part.placed.weight];
+      if (part.mapped.is_slice()) {
+        ++num_slices[part.mapped.weight];
       }
     }
     for (const auto& [w, count] : num_slices) {
@@ -303,7 +303,7 @@ class LoadPlanning {
       plan_.unfit.push_back(
           formatted("'{}' has {} of its {} slices", weight.name, count, weight.shape.front()));
       std::erase_if(plan_.parts,
-                    [w = w](const LoadPlan::Part& part) { return part.placed.weight == w; });
+                    [w = w](const LoadPlan::Part& part) { return part.mapped.weight == w; });
     }
   }
 
@@ -315,7 +315,7 @@ class LoadPlanning {
   }
 
   // Tensors that are tied here must have equal values in the source.
-  void compare_alias(const PlacedTensor& tensor,
+  void compare_alias(const MappedTensor& tensor,
                      const std::string& first,
                      const std::string& second) {
     const bool is_wanted = load_.is_strict && tensor.parts.size() == 1 &&
@@ -323,7 +323,7 @@ class LoadPlanning {
     if (!is_wanted) {
       return;
     }
-    // place_tensor() reports another shape than the model's.
+    // plan_tensor() reports another shape than the model's.
     const bool is_usable = source_.tensors.at(first)->shape() == tensor.shape ||
                            differences_.resizes(plan_.weights[tensor.parts.front().weight].name);
     if (is_usable && !are_equal(*source_.tensors.at(first), *source_.tensors.at(second))) {
@@ -343,7 +343,7 @@ class LoadPlanning {
     }
   }
 
-  void place_tables() {
+  void plan_tables() {
     if (!source_.state.has_value()) {
       return;
     }
@@ -379,7 +379,7 @@ class LoadPlanning {
   }
 
   // Optimizer state belongs to the values of its parameter, so it is loaded only with them.
-  void place_optimizer() {
+  void plan_optimizer() {
     const std::string prefix = state_path(run_state::kOptimizer, "updates");
     if (!source_.state.has_value() || !source_.state->has_subtree(run_state::kOptimizer)) {
       refuse(
@@ -400,7 +400,7 @@ class LoadPlanning {
     }
     std::set<uint32_t> loaded;  // parameters
     for (const LoadPlan::Part& part : plan_.parts) {
-      loaded.insert(plan_.weights[part.placed.weight].parameter);
+      loaded.insert(plan_.weights[part.mapped.weight].parameter);
     }
     // Parameter names may contain '/'.
     std::vector<std::string> names;
@@ -428,19 +428,19 @@ class LoadPlanning {
     }
   }
 
-  void place_data() {
+  void plan_data() {
     if (!source_.state.has_value() || !source_.state->has_subtree(run_state::kTrainData)) {
       refuse("\n  it has no data position; remove \"data\" from parts, or use a full checkpoint");
     }
     plan_.has_data = true;
   }
 
-  void check_patterns(const WeightPlaces& places) const {
+  void check_patterns(const LayoutMap& map) const {
     if (!load_.has_parameters && !load_.has_tables && !load_.has_optimizer) {
       return;
     }
     std::vector<std::string> here;
-    for (const Weight& weight : places.weights) {
+    for (const Weight& weight : map.weights) {
       here.push_back(weight.name);
     }
     for (const TableSpec& table : goal_.tables) {
@@ -558,7 +558,7 @@ std::string plan_text(const LoadPlan& plan, int64_t num_rows) {
   if (!plan.parts.empty()) {
     std::set<size_t> weights;
     for (const LoadPlan::Part& part : plan.parts) {
-      weights.insert(part.placed.weight);
+      weights.insert(part.mapped.weight);
     }
     taken.push_back(counted(weights.size(), "parameter"));
   }

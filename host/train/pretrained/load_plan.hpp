@@ -12,7 +12,7 @@
 #include "host/plugin/instance.hpp"
 #include "host/recipe/recipe.hpp"
 #include "host/train/pretrained/load_source.hpp"
-#include "host/train/weights/weight_places.hpp"
+#include "host/train/weights/layout_map.hpp"
 
 #include <cstdint>
 #include <map>
@@ -27,7 +27,7 @@ struct LoadGoal {
   const ComponentInstance& model;
   const ModelGraph& graph;
   std::vector<TableSpec> tables;  // of the run, in order; slots are ignored
-  // Place of the model in the run (joined_graph.hpp). `graph` has its own names and indices.
+  // Position of the model in the run (joined_graph.hpp). `graph` has its own names and indices.
   uint32_t model_in_run = 0;
   std::string prefix = "";  // of its names in the run: "reference/"
   uint32_t first_parameter = 0;
@@ -37,7 +37,7 @@ struct LoadGoal {
 
 struct LoadPlan {
   struct Part {
-    PlacedWeight placed;  // its weight is an index in `weights`
+    MappedWeight mapped;  // its weight is an index in `weights`
     std::shared_ptr<const TensorSource> from;
     int64_t first_element = 0;
   };

@@ -84,15 +84,15 @@ LoadSearch::LoadSearch(const LoadRecipe& load,
     : load_(load), factory_(factory), ranks_(ranks), storages_(storages) {}
 
 // Only rank 0 searches, so that all ranks see the same checkpoints even if one appears meanwhile.
-std::vector<LoadSearch::Place> LoadSearch::look(size_t source) {
+std::vector<LoadSearch::Candidate> LoadSearch::look(size_t source) {
   const LoadSource& from = load_.from[source];
   std::string text;
   if (ranks_.rank() == 0) {
     json told = json::array();
     try {
       if (from.storage.has_value()) {
-        for (const Place& place : places_in_storage(source)) {
-          told.push_back({place.path, place.checkpoint});
+        for (const Candidate& candidate : candidates_in_storage(source)) {
+          told.push_back({candidate.path, candidate.checkpoint});
         }
       } else if (is_weights_folder(from.path)) {
         told.push_back({from.path, ""});
@@ -112,7 +112,7 @@ std::vector<LoadSearch::Place> LoadSearch::look(size_t source) {
       text = json(error.message()).dump();
     }
   }
-  const json told = json::parse(ranks_.broadcast_text(text, 0, "places of " + load_.pointer));
+  const json told = json::parse(ranks_.broadcast_text(text, 0, "candidates of " + load_.pointer));
   if (told.is_string()) {
     tried_.push_back(told.get<std::string>());
     if (ranks_.rank() == 0) {
@@ -120,39 +120,39 @@ std::vector<LoadSearch::Place> LoadSearch::look(size_t source) {
     }
     return {};
   }
-  std::vector<Place> places;
-  for (const json& place : told) {
-    places.push_back({.source = source,
-                      .path = place[0].get<std::string>(),
-                      .checkpoint = place[1].get<std::string>()});
+  std::vector<Candidate> candidates;
+  for (const json& candidate : told) {
+    candidates.push_back({.source = source,
+                          .path = candidate[0].get<std::string>(),
+                          .checkpoint = candidate[1].get<std::string>()});
   }
-  return places;
+  return candidates;
 }
 
 // Does the same as find_checkpoints() does in local folders.
-std::vector<LoadSearch::Place> LoadSearch::places_in_storage(size_t source) {
+std::vector<LoadSearch::Candidate> LoadSearch::candidates_in_storage(size_t source) {
   std::string path = load_.from[source].path;
   while (path.size() > 1 && path.ends_with('/')) {
     path.pop_back();
   }
-  std::vector<Place> places;
+  std::vector<Candidate> candidates;
   for (const std::string& root : {path + "/checkpoints", path}) {
-    Place place = {.source = source, .path = root, .checkpoint = ""};
-    std::vector<std::string> checkpoints = storage_at(place)->list();
+    Candidate candidate = {.source = source, .path = root, .checkpoint = ""};
+    std::vector<std::string> checkpoints = storage_at(candidate)->list();
     for (; !checkpoints.empty(); checkpoints.pop_back()) {
-      place.checkpoint = checkpoints.back();
-      places.push_back(place);
+      candidate.checkpoint = checkpoints.back();
+      candidates.push_back(candidate);
     }
-    if (!places.empty()) {
-      return places;
+    if (!candidates.empty()) {
+      return candidates;
     }
   }
   if (const size_t slash = path.rfind('/'); slash != std::string::npos && slash > 0) {
-    const Place place = {
+    const Candidate candidate = {
         .source = source, .path = path.substr(0, slash), .checkpoint = path.substr(slash + 1)};
-    if (is_checkpoint_name(place.checkpoint) &&
-        std::ranges::count(storage_at(place)->list(), place.checkpoint) > 0) {
-      return {place};
+    if (is_checkpoint_name(candidate.checkpoint) &&
+        std::ranges::count(storage_at(candidate)->list(), candidate.checkpoint) > 0) {
+      return {candidate};
     }
   }
   throw Error("storage.not_found",
@@ -161,26 +161,27 @@ std::vector<LoadSearch::Place> LoadSearch::places_in_storage(size_t source) {
                   "'; use RUN for its newest checkpoint, or RUN/checkpoints/NAME");
 }
 
-std::shared_ptr<CheckpointStore> LoadSearch::storage_at(const Place& place) {
-  const LoadSource& from = load_.from[place.source];
-  auto& storage = storages_[formatted("{} {} {}", load_.pointer, place.source, place.path)];
+std::shared_ptr<CheckpointStore> LoadSearch::storage_at(const Candidate& candidate) {
+  const LoadSource& from = load_.from[candidate.source];
+  auto& storage = storages_[formatted("{} {} {}", load_.pointer, candidate.source, candidate.path)];
   if (storage == nullptr && from.storage.has_value()) {
     storage = std::make_shared<PluginStorage>(
-        factory_.create(*from.storage, "storage" + load_.pointer), place.path);
+        factory_.create(*from.storage, "storage" + load_.pointer), candidate.path);
   } else if (storage == nullptr) {
-    storage = std::make_shared<LocalStorage>(place.path);
+    storage = std::make_shared<LocalStorage>(candidate.path);
   }
   return storage;
 }
 
-std::string LoadSearch::name_of(const Place& place) const {
-  return place.checkpoint.empty() ? place.path : place.path + "/" + place.checkpoint;
+std::string LoadSearch::name_of(const Candidate& candidate) const {
+  return candidate.checkpoint.empty() ? candidate.path
+                                      : candidate.path + "/" + candidate.checkpoint;
 }
 
-LoadedSource LoadSearch::open(const Place& place) {
+LoadedSource LoadSearch::open(const Candidate& candidate) {
   LoadedSource source;
-  if (place.checkpoint.empty()) {
-    const WeightsFolder folder(place.path);
+  if (candidate.checkpoint.empty()) {
+    const WeightsFolder folder(candidate.path);
     source.address = folder.path();
     for (const auto& [name, tensor] : folder.tensors()) {
       source.tensors[name] = folder.source(name);
@@ -192,7 +193,7 @@ LoadedSource LoadSearch::open(const Place& place) {
     }
     return source;
   }
-  const CheckpointReader reader(storage_at(place), place.checkpoint);
+  const CheckpointReader reader(storage_at(candidate), candidate.checkpoint);
   source.address = reader.address();
   source.state = reader.state(ranks_.rank(), ranks_.size(), nullptr);
   source.has_all_rows = reader.index().num_ranks() != int64_t{ranks_.size()};
@@ -217,20 +218,20 @@ LoadedSource LoadSearch::open(const Place& place) {
 
 LoadedSource LoadSearch::next() {
   for (;;) {
-    while (places_.empty() && num_looked_ < load_.from.size()) {
-      const std::vector<Place> found = look(num_looked_++);
-      places_.assign(found.begin(), found.end());
+    while (candidates_.empty() && num_looked_ < load_.from.size()) {
+      const std::vector<Candidate> found = look(num_looked_++);
+      candidates_.assign(found.begin(), found.end());
     }
-    if (places_.empty()) {
+    if (candidates_.empty()) {
       break;
     }
-    const Place place = places_.front();
-    places_.pop_front();
-    last_ = name_of(place);
+    const Candidate candidate = candidates_.front();
+    candidates_.pop_front();
+    last_ = name_of(candidate);
     std::optional<LoadedSource> source;
     std::optional<Error> error;
     try {
-      source = open(place);
+      source = open(candidate);
     } catch (const Error& failure) {
       if (!is_lost_source(failure)) {
         throw;

@@ -57,25 +57,25 @@ class LoadSearch {
   bool is_rejected(const std::optional<Error>& mine);
 
  private:
-  // A place to read from.
-  struct Place {
+  // A folder or a checkpoint that may be read.
+  struct Candidate {
     size_t source = 0;
     std::string path;        // of safetensors, or the root folder of checkpoints
     std::string checkpoint;  // "" for safetensors
   };
-  std::vector<Place> look(size_t source);
-  std::vector<Place> places_in_storage(size_t source);
-  LoadedSource open(const Place& place);
-  std::shared_ptr<CheckpointStore> storage_at(const Place& place);
-  std::string name_of(const Place& place) const;
+  std::vector<Candidate> look(size_t source);
+  std::vector<Candidate> candidates_in_storage(size_t source);
+  LoadedSource open(const Candidate& candidate);
+  std::shared_ptr<CheckpointStore> storage_at(const Candidate& candidate);
+  std::string name_of(const Candidate& candidate) const;
 
   const LoadRecipe& load_;
   ComponentFactory& factory_;
   Group& ranks_;
   LoadStorages& storages_;
-  size_t num_looked_ = 0;     // number of sources searched
-  std::deque<Place> places_;  // of the current source, still to be tried
-  std::string last_;          // the address of the last source
+  size_t num_looked_ = 0;             // number of sources searched
+  std::deque<Candidate> candidates_;  // of the current source, still to be tried
+  std::string last_;                  // the address of the last source
   std::vector<std::string> tried_;
 };
 

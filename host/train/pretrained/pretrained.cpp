@@ -267,14 +267,15 @@ StateTree Pretrained::with_parameters(const Opened& opened, ParameterStore& stor
   store.snapshot_model(goal_.model_in_run, own, run_state::kParameters);
   WeightSources sources;
   for (const LoadPlan::Part& part : opened.plan.parts) {
-    if (!opened.plan.weights[part.placed.weight].is_stored) {
+    if (!opened.plan.weights[part.mapped.weight].is_stored) {
       continue;  // start_parametrizations() reads it
     }
-    const Weight weight = weight_in_run(opened.plan.weights[part.placed.weight]);
-    const at::ScalarType dtype = weight.parameter != kNoIndex
-                                     ? store.groups()[store.place(weight.parameter).group].dtype()
-                                     : store.buffer(weight.buffer).scalar_type();
-    sources.add(weight, part.placed, dtype, part.from, part.first_element);
+    const Weight weight = weight_in_run(opened.plan.weights[part.mapped.weight]);
+    const at::ScalarType dtype =
+        weight.parameter != kNoIndex
+            ? store.groups()[store.position(weight.parameter).group].dtype()
+            : store.buffer(weight.buffer).scalar_type();
+    sources.add(weight, part.mapped, dtype, part.from, part.first_element);
   }
   return replaced(own, sources.by_entry(), {});
 }
@@ -290,9 +291,10 @@ void Pretrained::check_base(const LoadRecipe& load,
   }
   uint64_t hash = 0;
   for (const ModelParametrization& made : graph.parametrizations) {
-    const ParameterStore::Place& place = store.place(goal_.first_parameter + made.parameter);
-    const FlatGroup& group = store.groups()[place.group];
-    const FlatPart& part = group.part(place.entry);
+    const ParameterStore::Position& position =
+        store.position(goal_.first_parameter + made.parameter);
+    const FlatGroup& group = store.groups()[position.group];
+    const FlatPart& part = group.part(position.entry);
     if (group.sharing().is_counted && part.length() > 0) {
       hash += base_hash_of(graph.parameters[made.parameter].name,
                            part.piece,
@@ -327,9 +329,9 @@ void Pretrained::start_parametrizations(const Opened& opened, const LoadTargets&
         goal_.graph.parametrizations[k - goal_.first_parametrization];
     ParameterSource source(made.parameter, targets.parameters.stored_dtype(made.dtype));
     for (const LoadPlan::Part& part : opened.plan.parts) {
-      const Weight& weight = opened.plan.weights[part.placed.weight];
+      const Weight& weight = opened.plan.weights[part.mapped.weight];
       if (source.takes(weight)) {
-        source.add(weight, part.placed, part.from, part.first_element);
+        source.add(weight, part.mapped, part.from, part.first_element);
       }
     }
     return source.whole();

@@ -36,9 +36,9 @@ std::optional<ComponentInstance> created(const ComponentUse& use, ComponentFacto
   }
 }
 
-LayoutFile* file_named(WeightPlaces& places, const std::string& name) {
-  const auto found = std::ranges::find(places.files, name, &LayoutFile::name);
-  return found == places.files.end() ? nullptr : &*found;
+LayoutFile* file_named(LayoutMap& map, const std::string& name) {
+  const auto found = std::ranges::find(map.files, name, &LayoutFile::name);
+  return found == map.files.end() ? nullptr : &*found;
 }
 
 // The ids of special tokens that a model can have; an id past its vocabulary is an error in
@@ -92,7 +92,7 @@ std::string generation_config(const std::string& known, const TokenIds& ids) {
 
 }  // namespace
 
-void add_tokenizer_files(const Recipe& recipe, ComponentFactory& factory, WeightPlaces& places) {
+void add_tokenizer_files(const Recipe& recipe, ComponentFactory& factory, LayoutMap& map) {
   const ComponentUse* const use = find_tokenizer(recipe);
   if (use == nullptr) {
     return;
@@ -114,23 +114,23 @@ void add_tokenizer_files(const Recipe& recipe, ComponentFactory& factory, Weight
     if (name == kTemplateFile && !chat_template.empty()) {
       continue;
     }
-    if (file_named(places, name) != nullptr) {
+    if (file_named(map, name) != nullptr) {
       instance->identity().fail_result("files passed \"" + name +
                                        "\", which the layout of the model has already");
     }
-    places.files.push_back({.name = name, .text = std::move(text)});
+    map.files.push_back({.name = name, .text = std::move(text)});
   }
   if (!files.empty() && !chat_template.empty()) {
-    places.files.push_back({.name = kTemplateFile, .text = chat_template});
+    map.files.push_back({.name = kTemplateFile, .text = chat_template});
   }
-  LayoutFile* const config = file_named(places, kModelConfig);
+  LayoutFile* const config = file_named(map, kModelConfig);
   ConfigJson model = config != nullptr ? ConfigJson::parse(config->text) : ConfigJson();
   const TokenIds ids(tokenizer.info(), std::move(ends), vocab_size_of(model));
   if (config != nullptr) {
     ids.set_in(model);
     config->text = model.dump(2) + "\n";
   }
-  places.files.push_back({.name = kGenerationConfig, .text = generation_config(known_config, ids)});
+  map.files.push_back({.name = kGenerationConfig, .text = generation_config(known_config, ids)});
 }
 
 }  // namespace tenon

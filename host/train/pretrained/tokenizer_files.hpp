@@ -6,7 +6,7 @@
 
 #include "host/recipe/recipe.hpp"
 #include "host/train/components/component_factory.hpp"
-#include "host/train/weights/weight_places.hpp"
+#include "host/train/weights/layout_map.hpp"
 
 namespace tenon {
 
@@ -17,6 +17,6 @@ namespace tenon {
 // after its own files have moved, logs a warning: weights can be exported without it.
 //
 // Errors   plugin.bad_result for a name that the layout has already; PluginError
-void add_tokenizer_files(const Recipe& recipe, ComponentFactory& factory, WeightPlaces& places);
+void add_tokenizer_files(const Recipe& recipe, ComponentFactory& factory, LayoutMap& map);
 
 }  // namespace tenon

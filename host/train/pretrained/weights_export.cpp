@@ -23,9 +23,9 @@
 #include "host/train/resume/last_step.hpp"
 #include "host/train/weights/base_hash.hpp"
 #include "host/train/weights/layout_files.hpp"
+#include "host/train/weights/layout_map.hpp"
 #include "host/train/weights/merged_weights.hpp"
 #include "host/train/weights/peft_layout.hpp"
-#include "host/train/weights/weight_places.hpp"
 
 #include <algorithm>
 #include <functional>
@@ -50,11 +50,11 @@ std::optional<at::ScalarType> wanted_dtype(const std::string& name) {
 
 // What weights are read with.
 struct Surroundings {
-  const StateTree& state;      // the model of the checkpoint
-  const std::string& address;  // of the checkpoint
-  const tenon_mesh& mesh;      // of calls to parametrizations
-  WeightConversion convert;    // from values of training to those of evaluation
-  std::function<void(WeightPlaces& places)> add_files;  // to those of a layout
+  const StateTree& state;                         // the model of the checkpoint
+  const std::string& address;                     // of the checkpoint
+  const tenon_mesh& mesh;                         // of calls to parametrizations
+  WeightConversion convert;                       // from values of training to those of evaluation
+  std::function<void(LayoutMap& map)> add_files;  // to those of a layout
 };
 
 SavedWeights saved_weights(const std::vector<Weight>& weights,
@@ -104,11 +104,11 @@ std::unique_ptr<WeightReader> weights_of(const ModelGraph& graph,
 Written write_torch(const ModelGraph& graph,
                     const WeightsExport& request,
                     const Surroundings& around) {
-  const WeightPlaces places = request.merges ? merged_places(graph) : own_places(graph);
-  const auto weights = weights_of(graph, places.weights, request, around);
+  const LayoutMap map = request.merges ? merged_layout_map(graph) : own_layout_map(graph);
+  const auto weights = weights_of(graph, map.weights, request, around);
   const WeightReader& saved = *weights;
   std::vector<TorchTensor> tensors;
-  for (const PlacedTensor& tensor : places.tensors) {
+  for (const MappedTensor& tensor : map.tensors) {
     const size_t w = tensor.parts.front().weight;
     tensors.push_back(
         {.name = tensor.name, .dtype = saved.dtype(w), .shape = tensor.shape, .source = w});
@@ -125,15 +125,15 @@ Written write_layout(const ModelProxy& model,
                      const WeightsExport& request,
                      const Surroundings& around) {
   const at::ScalarType main_dtype =
-      saved_weights(own_places(graph).weights, request, around).main_dtype();
-  WeightPlaces places = places_in_layout(
+      saved_weights(own_layout_map(graph).weights, request, around).main_dtype();
+  LayoutMap map = layout_map_of(
       model.instance(),
       graph,
       request.format,
       static_cast<uint32_t>(c10::isFloatingType(main_dtype) ? main_dtype : at::kFloat));
-  around.add_files(places);
-  const auto saved = weights_of(graph, places.weights, request, around);
-  const LayoutFiles files(places, *saved);
+  around.add_files(map);
+  const auto saved = weights_of(graph, map.weights, request, around);
+  const LayoutFiles files(map, *saved);
   const WrittenWeights result = write_weights_folder(
       request.to,
       files.tensors(),
@@ -147,7 +147,7 @@ Written write_layout(const ModelProxy& model,
 // Returns the hash of the bases of all adapters; nothing if a base is not stored as it is.
 std::optional<uint64_t> hash_of_bases(const Surroundings& around, const ModelGraph& graph) {
   std::vector<Weight> bases;
-  for (const Weight& weight : own_places(graph).weights) {
+  for (const Weight& weight : own_layout_map(graph).weights) {
     const uint32_t k = weight.parametrization;
     if (k != kNoIndex && graph.parametrizations[k].parameter == weight.parameter) {
       bases.push_back(weight);
@@ -169,15 +169,15 @@ Written write_peft(const ModelProxy& model,
                    const ModelGraph& graph,
                    const WeightsExport& request,
                    const Surroundings& around) {
-  WeightPlaces places = peft_places(model.instance(), graph);
+  LayoutMap map = peft_layout_map(model.instance(), graph);
   if (const auto hash = from_checkpoint([&] { return hash_of_bases(around, graph); })) {
-    places.files.push_back(
+    map.files.push_back(
         {.name = kAdapterBase,
          .text = formatted("{\n  \"base_hash\": \"{}\"\n}\n", base_hash_text(*hash))});
   }
-  around.add_files(places);
-  const SavedWeights saved = saved_weights(places.weights, request, around);
-  const LayoutFiles files(places, saved);
+  around.add_files(map);
+  const SavedWeights saved = saved_weights(map.weights, request, around);
+  const LayoutFiles files(map, saved);
   const WrittenWeights result = write_weights_folder(
       request.to,
       files.tensors(),
@@ -245,7 +245,7 @@ std::string export_checkpoint(const CheckpointReader& reader,
         return values->of(entry, value);
       })
                                     : WeightConversion(),
-      .add_files = [&](WeightPlaces& places) { add_tokenizer_files(recipe, factory, places); }};
+      .add_files = [&](LayoutMap& map) { add_tokenizer_files(recipe, factory, map); }};
   const Written written = request.format == "torch"  ? write_torch(graph, request, around)
                           : request.format == "peft" ? write_peft(model, graph, request, around)
                                                      : write_layout(model, graph, request, around);

@@ -14,7 +14,7 @@
 
 namespace tenon {
 
-std::string storage_place(const std::string& run_dir, const std::string& what) {
+std::string storage_location(const std::string& run_dir, const std::string& what) {
   // A path may end in '/', or be ".".
   const std::filesystem::path full =
       std::filesystem::weakly_canonical(std::filesystem::absolute(run_dir));
@@ -29,7 +29,7 @@ std::unique_ptr<CheckpointStore> make_checkpoint_storage(ComponentFactory& facto
     return std::make_unique<LocalStorage>(run_dir + "/" + what);
   }
   return std::make_unique<PluginStorage>(factory.create(*use, "storage/" + what),
-                                         storage_place(run_dir, what));
+                                         storage_location(run_dir, what));
 }
 
 NamedCheckpoints find_checkpoints(ComponentFactory& factory,

@@ -16,10 +16,10 @@ namespace tenon {
 
 // Returns the location of `what` in a storage plugin: the name of the run folder and `what`, as in
 // "mlp-7/checkpoints". Different spellings of the folder's path give the same result.
-std::string storage_place(const std::string& run_dir, const std::string& what);
+std::string storage_location(const std::string& run_dir, const std::string& what);
 
 // Returns the storage for `what`: "checkpoints", "exports/hf". Local files are in `run_dir`/`what`.
-// A plugin receives the storage_place, so that runs with different names never share a location.
+// A plugin receives the storage_location, so that runs with different names never share a location.
 //
 // Errors   plugin.*, storage.io, storage.not_found if the plugin cannot connect
 // Threads  [main]; the factory must outlive the result

@@ -51,7 +51,7 @@ std::optional<KeptCheckpoint> CheckpointKeeper::read(const std::string& checkpoi
   KeptCheckpoint result{.name = checkpoint,
                         .step = static_cast<int64_t>(metadata.step),
                         .time = metadata.time,
-                        .is_place_known = !record.has_value() || record->has_checksum()};
+                        .is_order_known = !record.has_value() || record->has_checksum()};
   if (const auto metric = metadata.metrics.find(metric_);
       metric != metadata.metrics.end() && metadata.evaluated_step == metadata.step) {
     result.metric = metric->second;

@@ -59,15 +59,15 @@ StateTree part_of(const StateTree& tree, const StateTree::NameTest& excluded) {
 }
 
 Export::Export(const ExportRecipe& recipe,
-               Places places,
+               Storages storages,
                RankGroups& ranks,
                int retries,
-               std::optional<WeightPlaces> layout)
+               std::optional<LayoutMap> layout)
     : recipe_(recipe),
-      places_(std::move(places)),
+      storages_(std::move(storages)),
       ranks_(ranks),
       layout_(std::move(layout)),
-      saver_(places_.shares != nullptr ? places_.shares : places_.made,
+      saver_(storages_.shares != nullptr ? storages_.shares : storages_.made,
              ranks,
              {.retries = retries,
               .on_commit = [this](const std::string&) { tidy(); },
@@ -76,12 +76,12 @@ Export::Export(const ExportRecipe& recipe,
                 return make_files(checkpoint, give_up);
               })
                                           : nullptr}) {
-  if (places_.shares == nullptr || !ranks.role().is_first()) {
+  if (storages_.shares == nullptr || !ranks.role().is_first()) {
     return;
   }
   try {
-    for (const std::string& checkpoint : places_.shares->list()) {
-      places_.shares->remove(checkpoint);
+    for (const std::string& checkpoint : storages_.shares->list()) {
+      storages_.shares->remove(checkpoint);
     }
   } catch (const Error& error) {  // an export blocked by these shares fails later
     log_warning(error.what());
@@ -106,7 +106,7 @@ bool Export::is_there(const std::string& name) const {
   std::string answer;
   if (ranks_.role().is_first()) {
     try {
-      const std::vector<std::string> made = places_.made->list();
+      const std::vector<std::string> made = storages_.made->list();
       answer = std::ranges::find(made, name) != made.end() ? "yes" : "no";
     } catch (const Error& error) {  // making the export reports the error
       log_warning(error.what());
@@ -133,8 +133,8 @@ void Export::begin(const std::string& name,
 
 // Makes the files of the layout from the shares, on the writing thread.
 std::string Export::make_files(const std::string& checkpoint, const std::atomic<bool>& give_up) {
-  CheckpointStore& made = *places_.made;
-  const CheckpointReader reader(places_.shares, checkpoint);
+  CheckpointStore& made = *storages_.made;
+  const CheckpointReader reader(storages_.shares, checkpoint);
   const SavedWeights saved(
       reader.state(0, 1, nullptr), reader.address(), layout_->weights, std::nullopt);
   const LayoutFiles files(*layout_, saved);
@@ -162,17 +162,17 @@ std::string Export::make_files(const std::string& checkpoint, const std::atomic<
 // Returns none for an export that the run has not made under this name. The files of a layout do
 // not name the run: an export of that form is the run's own if its name is.
 std::optional<KeptCheckpoint> Export::read(const std::string& name) const {
-  CheckpointStore& made = *places_.made;
+  CheckpointStore& made = *storages_.made;
   const auto record = made.commit_record(name);
   KeptCheckpoint result{.name = name,
-                        .is_place_known = !record.has_value() || record->has_checksum()};
+                        .is_order_known = !record.has_value() || record->has_checksum()};
   bool is_own = !record.has_value() || !record->has_checksum() || record->name == name;
   if (layout_.has_value()) {
     const auto step = step_in_name(name);
     is_own = is_own && step.has_value();
     result.step = static_cast<int64_t>(step.value_or(0));
   } else {
-    const CheckpointMetadata metadata = CheckpointReader(places_.made, name).index().metadata;
+    const CheckpointMetadata metadata = CheckpointReader(storages_.made, name).index().metadata;
     is_own = is_own && is_own_checkpoint(metadata, name, is_run_);
     result.step = static_cast<int64_t>(metadata.step);
     result.time = metadata.time;
@@ -188,8 +188,8 @@ void Export::tidy() {
   if (recipe_.keep_last == 0) {
     return;
   }
-  const std::vector<KeptCheckpoint> kept = known_.list(*places_.made);
-  known_.remove(*places_.made, checkpoints_to_remove(kept, {.keep_last = recipe_.keep_last}));
+  const std::vector<KeptCheckpoint> kept = known_.list(*storages_.made);
+  known_.remove(*storages_.made, checkpoints_to_remove(kept, {.keep_last = recipe_.keep_last}));
 }
 
 }  // namespace tenon

@@ -18,7 +18,7 @@
 #include "host/train/resume/own_checkpoint.hpp"
 #include "host/train/run_state/outcome.hpp"
 #include "host/train/run_state/run_boundary.hpp"
-#include "host/train/weights/weight_places.hpp"
+#include "host/train/weights/layout_map.hpp"
 
 #include <atomic>
 #include <cstdint>
@@ -40,17 +40,17 @@ class Export {
  public:
   // The storages of an export. Ranks write to `shares` if rank 0 makes the files of a layout from
   // their shares. `shares` is null if the ranks write the export itself.
-  struct Places {
+  struct Storages {
     std::shared_ptr<CheckpointStore> made;
     std::shared_ptr<CheckpointStore> shares;
   };
 
   // `layout` is set if the format has a layout. Rank 0 removes shares that an earlier run left.
   Export(const ExportRecipe& recipe,
-         Places places,
+         Storages storages,
          RankGroups& ranks,
          int retries,
-         std::optional<WeightPlaces> layout);
+         std::optional<LayoutMap> layout);
 
   // The names of the run: keep_last counts and removes only exports of the run. Without it, exports
   // of any run. Call before the first export.
@@ -59,7 +59,7 @@ class Export {
   const ExportRecipe& recipe() const { return recipe_; }
   // True if the export has all parameters, even parameters excluded from checkpoints.
   bool is_whole() const { return layout_.has_value(); }
-  std::string address(const std::string& name) const { return places_.made->address(name); }
+  std::string address(const std::string& name) const { return storages_.made->address(name); }
   CheckpointSaver& saver() { return saver_; }
 
   // True if the schedule requires an export now. The caller handles the end of the run.
@@ -87,9 +87,9 @@ class Export {
   void tidy();
 
   const ExportRecipe& recipe_;
-  Places places_;
+  Storages storages_;
   RankGroups& ranks_;
-  std::optional<WeightPlaces> layout_;
+  std::optional<LayoutMap> layout_;
   std::string begun_;
   std::optional<LostSave> lost_;
   RunTest is_run_ = [](const std::string&) { return true; };

@@ -85,10 +85,11 @@ void add_exports(Checkpointing& checkpoints, const RunSurroundings& around, cons
     }
     checkpoints.add_export(std::make_unique<Export>(
         one,
-        Export::Places{.made = storage(name), .shares = has_layout ? storage("." + name) : nullptr},
+        Export::Storages{.made = storage(name),
+                         .shares = has_layout ? storage("." + name) : nullptr},
         around.context.ranks,
         static_cast<int>(saving.retries),
-        has_layout ? plan.files.export_places : std::nullopt));
+        has_layout ? plan.files.export_map : std::nullopt));
   }
 }
 

@@ -36,7 +36,7 @@
 #include "host/train/run_plan/plan_run.hpp"
 #include "host/train/same_data.hpp"
 #include "host/train/trainer.hpp"
-#include "host/train/weights/weight_places.hpp"
+#include "host/train/weights/layout_map.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -101,7 +101,7 @@ const char* export_format(const ComponentInstance& model, const ModelGraph& grap
     if (!WeightsLayoutProxy::of(model).has_value()) {
       return "torch";
     }
-    places_in_layout(model, graph, "hf", TENON_F32);  // throws if its options do not fit the layout
+    layout_map_of(model, graph, "hf", TENON_F32);  // throws if its options do not fit the layout
     return "hf";
   } catch (const Error&) {  // an export reports the error
     return "torch";

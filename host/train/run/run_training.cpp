@@ -62,7 +62,7 @@ SignalWatch::Second second_signal_of(const RankEnvironment& ranks) {
 void check_training(const Recipe& recipe,
                     PluginRegistry& registry,
                     Process& process,
-                    const GpuPlaces& gpu,
+                    const GpuFiles& gpu,
                     const RankEnvironment& ranks) {
   RunRequest request;
   request.gpu = gpu;

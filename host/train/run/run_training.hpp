@@ -6,7 +6,7 @@
 // Threads: [main]; vet plugins before, because these functions start threads.
 #pragma once
 
-#include "host/device/gpu_places.hpp"
+#include "host/device/gpu_files.hpp"
 #include "host/distributed/ranks/rank_environment.hpp"
 #include "host/plugin/registry.hpp"
 #include "host/process/process.hpp"
@@ -26,7 +26,7 @@ namespace tenon {
 void check_training(const Recipe& recipe,
                     PluginRegistry& registry,
                     Process& process,
-                    const GpuPlaces& gpu,
+                    const GpuFiles& gpu,
                     const RankEnvironment& ranks);
 
 // Checks that the recipe's mesh and step fit this number of ranks.

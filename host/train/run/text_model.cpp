@@ -13,7 +13,7 @@
 #include "host/train/pretrained/saved_evaluation_values.hpp"
 #include "host/train/run_state/run_state_names.hpp"
 #include "host/train/weights/layout_files.hpp"
-#include "host/train/weights/weight_places.hpp"
+#include "host/train/weights/layout_map.hpp"
 #include "host/train/weights/weights_import.hpp"
 
 #include <algorithm>
@@ -24,7 +24,7 @@
 namespace tenon {
 namespace {
 
-RunRequest request_with(const GpuPlaces& gpu) {
+RunRequest request_with(const GpuFiles& gpu) {
   RunRequest request;
   request.gpu = gpu;
   return request;
@@ -62,7 +62,7 @@ ModelGraph untrained_graph(ModelGraph graph) {
 TextModel::TextModel(const Recipe& recipe,
                      PluginRegistry& registry,
                      Process& process,
-                     const GpuPlaces& gpu,
+                     const GpuFiles& gpu,
                      Weights weights)
     : recipe_(recipe),
       process_(process),
@@ -114,7 +114,7 @@ SavedModel TextModel::load(const CheckpointReader& reader, WhichParameters which
   const SavedWeights complete(  // or throws
       state,
       reader.address(),
-      own_places(graph_).weights,
+      own_layout_map(graph_).weights,
       std::nullopt);
   store_->load(state, run_state::kParameters);
   if (tables_) {

@@ -7,7 +7,7 @@
 #pragma once
 
 #include "host/checkpoint/checkpoint_reader.hpp"
-#include "host/device/gpu_places.hpp"
+#include "host/device/gpu_files.hpp"
 #include "host/embedding/table_set.hpp"
 #include "host/model/parameter_store.hpp"
 #include "host/plugin/model_proxy.hpp"
@@ -44,7 +44,7 @@ class TextModel {
   TextModel(const Recipe& recipe,
             PluginRegistry& registry,
             Process& process,
-            const GpuPlaces& gpu,
+            const GpuFiles& gpu,
             Weights weights);
   TextModel(const TextModel&) = delete;
   TextModel& operator=(const TextModel&) = delete;

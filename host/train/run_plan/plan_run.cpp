@@ -140,7 +140,7 @@ void Planner::create_observers() {
   }
 }
 
-// Finds the parameters excluded from checkpoints, and the places of tensors in exports.
+// Finds the parameters excluded from checkpoints, and the layout map of exports.
 void Planner::plan_saves() {
   if (!recipe_.checkpoint.has_value()) {
     return;
@@ -155,12 +155,11 @@ void Planner::plan_saves() {
     if (one.format == ExportFormat::kHf) {
       check_run_rules(recipe_,
                       {.has_parametrizations = !plan_.model.graph.parametrizations.empty()});
-      plan_.files.export_places =
-          places_in_layout(plan_.model.trained().instance(),
-                           plan_.model.trained_graph(),
-                           export_name(one.format),
-                           static_cast<uint32_t>(context_.precision.stored));
-      add_tokenizer_files(recipe_, context_.factory, *plan_.files.export_places);
+      plan_.files.export_map = layout_map_of(plan_.model.trained().instance(),
+                                             plan_.model.trained_graph(),
+                                             export_name(one.format),
+                                             static_cast<uint32_t>(context_.precision.stored));
+      add_tokenizer_files(recipe_, context_.factory, *plan_.files.export_map);
     }
   }
 }

@@ -19,7 +19,7 @@
 #include "host/train/run_plan/model_plan.hpp"
 #include "host/train/run_plan/plan_context.hpp"
 #include "host/train/run_plan/run_request.hpp"
-#include "host/train/weights/weight_places.hpp"
+#include "host/train/weights/layout_map.hpp"
 #include "host/train/weights/weights_import.hpp"
 
 #include <memory>
@@ -51,9 +51,9 @@ struct ObserverPlan {
 
 // What is read before training and written during it, beside datasets.
 struct FilesPlan {
-  std::optional<WeightsImport> import;        // none unless the run starts from imported weights
-  Excluded excluded;                          // from checkpoints
-  std::optional<WeightPlaces> export_places;  // none unless the recipe exports the format "hf"
+  std::optional<WeightsImport> import;  // none unless the run starts from imported weights
+  Excluded excluded;                    // from checkpoints
+  std::optional<LayoutMap> export_map;  // none unless the recipe exports the format "hf"
 };
 
 struct RunPlan {

@@ -3,7 +3,7 @@
 // Options of one run in addition to the recipe, set by the caller of run_training.hpp.
 #pragma once
 
-#include "host/device/gpu_places.hpp"
+#include "host/device/gpu_files.hpp"
 #include "host/distributed/ranks/rank_environment.hpp"
 #include "host/metrics/progress.hpp"
 #include "host/recipe/load_recipe.hpp"
@@ -35,7 +35,7 @@ struct RunRequest {
   bool is_eval_only = false;  // evaluate instead of training
   // With is_eval_only and a checkpoint: which of its parameters to evaluate.
   WhichParameters which = WhichParameters::kAuto;
-  GpuPlaces gpu = {};
+  GpuFiles gpu = {};
   TableFolders tables = {};    // rows to import before training, and to export after it
   RankEnvironment ranks = {};  // which rank this process is
   // Initial parameters. The run saves them as a checkpoint before the first step and ends.

@@ -16,8 +16,8 @@
 
 namespace tenon {
 
-// Returns the hash of the elements of a piece of a parameter, by their places in the parameter and
-// their values in fp32. The hash of several pieces is the sum of theirs, modulo 2^64.
+// Returns the hash of the elements of a piece of a parameter, by their positions in the parameter
+// and their values in fp32. The hash of several pieces is the sum of theirs, modulo 2^64.
 // Shapes  values: any of the piece's numel(), floating point, on the CPU
 uint64_t base_hash_of(std::string_view name, const TensorPiece& piece, const at::Tensor& values);
 

@@ -11,7 +11,7 @@
 
 namespace tenon {
 
-at::Tensor WeightReader::read_part(const PlacedWeight& part) const {
+at::Tensor WeightReader::read_part(const MappedWeight& part) const {
   const at::Tensor weight = read(part.weight);
   return part.is_slice() ? weight.select(0, part.slice).contiguous() : weight;
 }
@@ -52,7 +52,7 @@ at::ScalarType SavedWeights::dtype(size_t w) const {
   return dtype_.has_value() && c10::isFloatingType(kept) ? *dtype_ : kept;
 }
 
-at::Tensor SavedWeights::read_part(const PlacedWeight& part) const {
+at::Tensor SavedWeights::read_part(const MappedWeight& part) const {
   if (!part.is_slice() || convert_) {
     return WeightReader::read_part(part);
   }
@@ -74,22 +74,22 @@ at::ScalarType SavedWeights::main_dtype() const {
   return most != numels.end() ? most->first : at::kFloat;
 }
 
-LayoutFiles::LayoutFiles(const WeightPlaces& places, const WeightReader& saved) : saved_(saved) {
-  for (const PlacedTensor& tensor : places.tensors) {
+LayoutFiles::LayoutFiles(const LayoutMap& map, const WeightReader& saved) : saved_(saved) {
+  for (const MappedTensor& tensor : map.tensors) {
     if (!tensor.is_alias) {
       tensors_.push_back({.name = tensor.name,
                           .dtype = saved.dtype(tensor.parts.front().weight),
                           .shape = tensor.shape});
-      placed_.push_back(&tensor);
+      mapped_.push_back(&tensor);
     }
   }
-  for (const LayoutFile& file : places.files) {
+  for (const LayoutFile& file : map.files) {
     texts_.emplace_back(file.name, file.text);
   }
 }
 
 at::Tensor LayoutFiles::read(size_t i) const {
-  return joined(*placed_[i], [this](const PlacedWeight& part) { return saved_.read_part(part); });
+  return joined(*mapped_[i], [this](const MappedWeight& part) { return saved_.read_part(part); });
 }
 
 }  // namespace tenon

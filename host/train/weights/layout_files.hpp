@@ -10,7 +10,7 @@
 #include "host/checkpoint/weights_folder.hpp"
 #include "host/tensor/state/state_tree.hpp"
 #include "host/tensor/state/tensor_source.hpp"
-#include "host/train/weights/weight_places.hpp"
+#include "host/train/weights/layout_map.hpp"
 
 #include <ATen/core/Tensor.h>
 
@@ -27,14 +27,14 @@ namespace tenon {
 using WeightConversion =
     std::function<at::Tensor(const std::string& entry, const at::Tensor& value)>;
 
-// Weights by index in the `weights` of some places, read on request.
+// Weights by index in the `weights` of a layout map, read on request.
 class WeightReader {
  public:
   virtual ~WeightReader() = default;
   virtual at::ScalarType dtype(size_t w) const = 0;
   virtual at::Tensor read(size_t w) const = 0;
   // Reads all of a weight, or the slice that a tensor has of it.
-  virtual at::Tensor read_part(const PlacedWeight& part) const;
+  virtual at::Tensor read_part(const MappedWeight& part) const;
 };
 
 // Weights of a checkpoint, in their stored dtype or converted to `dtype`.
@@ -49,7 +49,7 @@ class SavedWeights final : public WeightReader {
 
   at::ScalarType dtype(size_t w) const override;
   at::Tensor read(size_t w) const override;
-  at::Tensor read_part(const PlacedWeight& part) const override;
+  at::Tensor read_part(const MappedWeight& part) const override;
   // Sets a conversion of each weight in its stored dtype.
   void convert_by(WeightConversion convert) { convert_ = std::move(convert); }
   // Returns the dtype of most elements.
@@ -65,7 +65,7 @@ class SavedWeights final : public WeightReader {
 class LayoutFiles {
  public:
   // Both are borrowed.
-  LayoutFiles(const WeightPlaces& places, const WeightReader& saved);
+  LayoutFiles(const LayoutMap& map, const WeightReader& saved);
 
   const std::vector<WeightTensor>& tensors() const { return tensors_; }
   at::Tensor read(size_t i) const;
@@ -75,7 +75,7 @@ class LayoutFiles {
  private:
   const WeightReader& saved_;
   std::vector<WeightTensor> tensors_;
-  std::vector<const PlacedTensor*> placed_;
+  std::vector<const MappedTensor*> mapped_;
   std::vector<std::pair<std::string, std::string>> texts_;
 };
 

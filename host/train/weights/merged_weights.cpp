@@ -37,7 +37,7 @@ MergedWeights::MergedWeights(const StateTree& state,
                              const WeightConversion& convert,
                              const ExecBase& base)
     : dtype_(dtype), base_(base) {
-  const std::vector<Weight> own = own_places(graph).weights;
+  const std::vector<Weight> own = own_layout_map(graph).weights;
   std::vector<Weight> plain;
   for (size_t w = 0; w < weights.size(); ++w) {
     plain_of_.push_back(plain.size());

@@ -10,7 +10,7 @@
 #include "host/tensor/exec_frame.hpp"
 #include "host/tensor/state/state_tree.hpp"
 #include "host/train/weights/layout_files.hpp"
-#include "host/train/weights/weight_places.hpp"
+#include "host/train/weights/layout_map.hpp"
 
 #include <cstdint>
 #include <map>
@@ -22,7 +22,7 @@ namespace tenon {
 
 class MergedWeights final : public WeightReader {
  public:
-  // `weights` are those of a layout, or of own_places() without reals. `convert` is applied to
+  // `weights` are those of a layout, or of own_layout_map() without reals. `convert` is applied to
   // stored weights. `base` describes calls on the CPU. All but `convert` are borrowed.
   // Errors  as SavedWeights
   MergedWeights(const StateTree& state,

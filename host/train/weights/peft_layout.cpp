@@ -52,21 +52,21 @@ std::string without_suffix(std::string name) {
   return name;
 }
 
-// Returns the places in the layout "hf"; nothing if the model has no layouts.
-std::optional<WeightPlaces> hf_layout(const ComponentInstance& model, const ModelGraph& graph) {
+// Returns the map of the layout "hf"; nothing if the model has no layouts.
+std::optional<LayoutMap> hf_layout(const ComponentInstance& model, const ModelGraph& graph) {
   return WeightsLayoutProxy::of(model).has_value()
-             ? std::optional(places_in_layout(model, graph, "hf", TENON_F32))
+             ? std::optional(layout_map_of(model, graph, "hf", TENON_F32))
              : std::nullopt;
 }
 
 // Returns the module of each parametrization, by the names of the layout "hf" if the model has it.
-std::vector<Module> modules_of(const std::optional<WeightPlaces>& layout,
+std::vector<Module> modules_of(const std::optional<LayoutMap>& layout,
                                const ModelGraph& graph,
                                PeftUse use) {
   std::map<uint32_t, Module> found;
   if (layout.has_value()) {
-    for (const PlacedTensor& tensor : layout->tensors) {
-      for (const PlacedWeight& part : tensor.parts) {
+    for (const MappedTensor& tensor : layout->tensors) {
+      for (const MappedWeight& part : tensor.parts) {
         const Weight& weight = layout->weights[part.weight];
         if (weight.parametrization == kNoIndex) {
           continue;
@@ -225,9 +225,9 @@ namespace {
 void add_real(const Module& module,
               const std::string& entry,
               const Weight& weight,
-              WeightPlaces& places) {
+              LayoutMap& map) {
   std::string name = entry;
-  PlacedWeight part{.weight = places.weights.size()};
+  MappedWeight part{.weight = map.weights.size()};
   std::vector<int64_t> shape = weight.shape;
   if (module.is_embedding) {
     // The update of an embedding [V, D] is (B A)^T, for A [R, V] and B [D, R].
@@ -241,16 +241,16 @@ void add_real(const Module& module,
     part.is_transposed = true;
     std::swap(shape[0], shape[1]);
   }
-  places.tensors.push_back(
+  map.tensors.push_back(
       {.name = kPrefix + module.name + "." + name, .shape = std::move(shape), .parts = {part}});
-  places.weights.push_back(weight);
+  map.weights.push_back(weight);
 }
 
 // Adds the tensors of a folder that are parameters of the model itself: modules_to_save, and the
 // embedding layers that PEFT saves beside their adapters.
-void add_saved_modules(const WeightPlaces& layout,
+void add_saved_modules(const LayoutMap& layout,
                        const std::set<std::string>& there,
-                       WeightPlaces& places) {
+                       LayoutMap& map) {
   constexpr std::string_view kBase = ".base_layer.";
   for (const std::string& name : there) {
     if (!name.starts_with(kPrefix)) {
@@ -260,26 +260,26 @@ void add_saved_modules(const WeightPlaces& layout,
     if (const size_t at = own.find(kBase); at != std::string::npos) {
       own.erase(at, kBase.size() - 1);
     }
-    const auto tensor = std::ranges::find(layout.tensors, own, &PlacedTensor::name);
+    const auto tensor = std::ranges::find(layout.tensors, own, &MappedTensor::name);
     if (tensor == layout.tensors.end() || tensor->is_alias) {
       continue;
     }
-    PlacedTensor placed = *tensor;
-    placed.name = name;
-    placed.is_alias = false;
-    for (PlacedWeight& part : placed.parts) {
+    MappedTensor mapped = *tensor;
+    mapped.name = name;
+    mapped.is_alias = false;
+    for (MappedWeight& part : mapped.parts) {
       const Weight& weight = layout.weights[part.weight];
       if (!weight.is_stored) {
         refuse(formatted("'{}' has a quantized base, and the folder has other values of it",
                          weight.name));
       }
-      const auto known = std::ranges::find(places.weights, weight.name, &Weight::name);
-      part.weight = static_cast<size_t>(known - places.weights.begin());
-      if (known == places.weights.end()) {
-        places.weights.push_back(weight);
+      const auto known = std::ranges::find(map.weights, weight.name, &Weight::name);
+      part.weight = static_cast<size_t>(known - map.weights.begin());
+      if (known == map.weights.end()) {
+        map.weights.push_back(weight);
       }
     }
-    places.tensors.push_back(std::move(placed));
+    map.tensors.push_back(std::move(mapped));
   }
 }
 
@@ -292,19 +292,19 @@ bool keeps_base(const ordered_json& init) {
 
 }  // namespace
 
-WeightPlaces peft_places(const ComponentInstance& model,
-                         const ModelGraph& graph,
-                         PeftUse use,
-                         const std::set<std::string>& there) {
+LayoutMap peft_layout_map(const ComponentInstance& model,
+                          const ModelGraph& graph,
+                          PeftUse use,
+                          const std::set<std::string>& there) {
   if (graph.parametrizations.empty()) {
     throw Error("weights.no_layout",
                 "the recipe has no parametrizations, and so no adapters for the layout \"peft\"; "
                 "use --export hf");
   }
-  const WeightPlaces own = own_places(graph);
-  const std::optional<WeightPlaces> layout = hf_layout(model, graph);
+  const LayoutMap own = own_layout_map(graph);
+  const std::optional<LayoutMap> layout = hf_layout(model, graph);
   const std::vector<Module> modules = modules_of(layout, graph, use);
-  WeightPlaces places;
+  LayoutMap map;
   JoinedConfig config;
   for (size_t k = 0; k < graph.parametrizations.size(); ++k) {
     const ModelParametrization& made = graph.parametrizations[k];
@@ -318,7 +318,7 @@ WeightPlaces peft_places(const ComponentInstance& model,
                          entry.name,
                          entry.parameter));
       }
-      add_real(modules[k], entry.name, *weight, places);
+      add_real(modules[k], entry.name, *weight, map);
     }
     for (const LayoutFile& file : description.files) {
       if (file.name == kAdapterConfig) {
@@ -329,11 +329,11 @@ WeightPlaces peft_places(const ComponentInstance& model,
   if (std::ranges::any_of(modules, &Module::is_transposed)) {
     config.set_fan_in_fan_out();  // PEFT turns it off for other modules
   }
-  places.files.push_back({.name = kAdapterConfig, .text = config.text(targets_of(modules, graph))});
+  map.files.push_back({.name = kAdapterConfig, .text = config.text(targets_of(modules, graph))});
   if (layout.has_value()) {
-    add_saved_modules(*layout, there, places);
+    add_saved_modules(*layout, there, map);
   }
-  return places;
+  return map;
 }
 
 namespace {

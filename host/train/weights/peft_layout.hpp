@@ -8,7 +8,7 @@
 
 #include "host/model/graph.hpp"
 #include "host/plugin/instance.hpp"
-#include "host/train/weights/weight_places.hpp"
+#include "host/train/weights/layout_map.hpp"
 
 #include <set>
 #include <string>
@@ -22,21 +22,21 @@ inline constexpr char kAdapterBase[] = "adapter_base.json";  // the hash of the 
 // Whether an adapter is written or read, for messages.
 enum class PeftUse { kExport, kLoad };
 
-// Returns the places of the real parameters of all parametrizations, and adapter_config.json. Of
-// the names of a folder's tensors, `there`, it also places those of the model's own parameters.
+// Returns the map of the real parameters of all parametrizations, and adapter_config.json. Of
+// the names of a folder's tensors, `there`, it also maps those of the model's own parameters.
 //
 // Errors   weights.no_layout if a parametrization has no names for PEFT, or there is none;
 //          weights.bad_layout if PEFT cannot express them: the weight of a module is not one
 //          parameter, or settings differ that PEFT has only once
-WeightPlaces peft_places(const ComponentInstance& model,
-                         const ModelGraph& graph,
-                         PeftUse use = PeftUse::kExport,
-                         const std::set<std::string>& there = {});
+LayoutMap peft_layout_map(const ComponentInstance& model,
+                          const ModelGraph& graph,
+                          PeftUse use = PeftUse::kExport,
+                          const std::set<std::string>& there = {});
 
 // Returns where the text of an adapter_config.json contradicts the parametrizations of a graph:
 // "rank of 'model.layers.0...' is 16 in the recipe, and 8 in adapter_config.json".
 //
-// Errors   as peft_places()
+// Errors   as peft_layout_map()
 std::vector<std::string> peft_differences(const ComponentInstance& model,
                                           const ModelGraph& graph,
                                           const std::string& config);

@@ -40,7 +40,7 @@ class WeightSources::Stack final : public TensorSource {
 };
 
 void WeightSources::add(const Weight& weight,
-                        const PlacedWeight& part,
+                        const MappedWeight& part,
                         at::ScalarType dtype,
                         std::shared_ptr<const TensorSource> from,
                         int64_t first_element) {
@@ -59,7 +59,7 @@ void WeightSources::add(const Weight& weight,
 }
 
 void ParameterSource::add(const Weight& weight,
-                          const PlacedWeight& part,
+                          const MappedWeight& part,
                           std::shared_ptr<const TensorSource> from,
                           int64_t first_element) {
   TENON_ASSERT(takes(weight), "only weights of the parameter are added");

@@ -6,7 +6,7 @@
 #pragma once
 
 #include "host/tensor/state/tensor_source.hpp"
-#include "host/train/weights/weight_places.hpp"
+#include "host/train/weights/layout_map.hpp"
 
 #include <ATen/core/Tensor.h>
 
@@ -22,7 +22,7 @@ class WeightSources {
   // Adds what a tensor has of a weight. `dtype` is that of the weight in the run; the elements
   // start at `first_element` of the flattened `from`.
   void add(const Weight& weight,
-           const PlacedWeight& part,
+           const MappedWeight& part,
            at::ScalarType dtype,
            std::shared_ptr<const TensorSource> from,
            int64_t first_element);
@@ -50,7 +50,7 @@ class ParameterSource {
   bool takes(const Weight& weight) const { return weight.parameter == parameter_; }
   // Adds what a tensor has of it, as WeightSources::add. Requires takes(weight).
   void add(const Weight& weight,
-           const PlacedWeight& part,
+           const MappedWeight& part,
            std::shared_ptr<const TensorSource> from,
            int64_t first_element);
   // Reads the whole parameter. Undefined if nothing was added.

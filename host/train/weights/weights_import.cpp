@@ -52,7 +52,7 @@ WeightsImport::WeightsImport(const ComponentInstance& model,
                              const WeightsImportRequest& request)
     : layout_(request.format),
       folder_(request.from),
-      places_(places_in_layout(model, graph, request.format, TENON_F32)) {
+      map_(layout_map_of(model, graph, request.format, TENON_F32)) {
   std::set<std::string> there;
   std::set<std::string> here;
   for (const auto& [name, tensor] : folder_.tensors()) {
@@ -60,7 +60,7 @@ WeightsImport::WeightsImport(const ComponentInstance& model,
       there.insert(name);
     }
   }
-  for (const PlacedTensor& tensor : places_.tensors) {
+  for (const MappedTensor& tensor : map_.tensors) {
     here.insert(tensor.name);
   }
   const HfPrefix prefix(there, here);
@@ -108,7 +108,7 @@ void WeightsImport::check(const ComponentInstance& model,
   Differences missing;
   Differences unknown;
   std::set<std::string> known;
-  for (const PlacedTensor& tensor : places_.tensors) {
+  for (const MappedTensor& tensor : map_.tensors) {
     known.insert(tensor.name);
     const WeightTensor* const found = find(tensor.name);
     if (found == nullptr) {
@@ -121,8 +121,8 @@ void WeightsImport::check(const ComponentInstance& model,
       of_shapes.add("'" + tensor.name + "' is " + shape_text(found->shape) +
                     ", but the model expects " + shape_text(tensor.shape));
     }
-    for (const PlacedWeight& part : tensor.parts) {
-      const Weight& weight = places_.weights[part.weight];
+    for (const MappedWeight& part : tensor.parts) {
+      const Weight& weight = map_.weights[part.weight];
       const uint32_t dtype = weight.parameter != kNoIndex ? graph.parameters[weight.parameter].dtype
                                                           : graph.buffers[weight.buffer].dtype;
       const bool is_floating =
@@ -162,7 +162,7 @@ void WeightsImport::load(ParameterStore& store) const {
   StateTree tree;
   WeightSources sources;
   size_t num_rounded = 0;
-  for (const PlacedTensor& tensor : places_.tensors) {
+  for (const MappedTensor& tensor : map_.tensors) {
     if (tensor.is_alias) {
       continue;
     }
@@ -170,14 +170,15 @@ void WeightsImport::load(ParameterStore& store) const {
     const int64_t row = tensor.shape.empty()
                             ? 0
                             : c10::multiply_integers(tensor.shape.begin() + 1, tensor.shape.end());
-    for (const PlacedWeight& part : tensor.parts) {
-      const Weight& weight = places_.weights[part.weight];
+    for (const MappedWeight& part : tensor.parts) {
+      const Weight& weight = map_.weights[part.weight];
       if (!weight.is_stored) {
         continue;  // unstored() reads it
       }
-      const at::ScalarType dtype = weight.parameter != kNoIndex
-                                       ? store.groups()[store.place(weight.parameter).group].dtype()
-                                       : store.buffer(weight.buffer).scalar_type();
+      const at::ScalarType dtype =
+          weight.parameter != kNoIndex
+              ? store.groups()[store.position(weight.parameter).group].dtype()
+              : store.buffer(weight.buffer).scalar_type();
       const bool is_exact =
           file->dtype() == dtype || c10::elementSize(file->dtype()) < c10::elementSize(dtype);
       num_rounded += is_exact ? 0 : 1;
@@ -187,12 +188,12 @@ void WeightsImport::load(ParameterStore& store) const {
   for (const auto& [entry, source] : sources.by_entry()) {
     tree.put_source(entry, source);
   }
-  for (const PlacedTensor& alias : places_.tensors) {
+  for (const MappedTensor& alias : map_.tensors) {
     if (!alias.is_alias || find(alias.name) == nullptr) {
       continue;
     }
     // Compares both in the dtype of the store.
-    const Weight& weight = places_.weights[alias.parts.front().weight];
+    const Weight& weight = map_.weights[alias.parts.front().weight];
     if (!weight.is_stored) {
       continue;
     }
@@ -218,12 +219,12 @@ void WeightsImport::load(ParameterStore& store) const {
 at::Tensor WeightsImport::unstored(const ParameterStore& store, uint32_t parametrization) const {
   const ModelParametrization& made = store.graph().parametrizations[parametrization];
   ParameterSource from(made.parameter, store.stored_dtype(made.dtype));
-  for (const PlacedTensor& tensor : places_.tensors) {
+  for (const MappedTensor& tensor : map_.tensors) {
     const int64_t row = tensor.shape.empty()
                             ? 0
                             : c10::multiply_integers(tensor.shape.begin() + 1, tensor.shape.end());
-    for (const PlacedWeight& part : tensor.parts) {
-      const Weight& weight = places_.weights[part.weight];
+    for (const MappedWeight& part : tensor.parts) {
+      const Weight& weight = map_.weights[part.weight];
       if (!tensor.is_alias && from.takes(weight)) {
         from.add(weight, part, source(tensor.name), part.first * row);
       }

@@ -8,7 +8,7 @@
 
 #include "host/checkpoint/weights_folder.hpp"
 #include "host/model/parameter_store.hpp"
-#include "host/train/weights/weight_places.hpp"
+#include "host/train/weights/layout_map.hpp"
 #include "host/train/weights/weights_request.hpp"
 
 #include <map>
@@ -50,7 +50,7 @@ class WeightsImport {
 
   std::string layout_;
   WeightsFolder folder_;
-  WeightPlaces places_;
+  LayoutMap map_;
   std::map<std::string, std::string> there_of_;  // names in the folder, by names of the layout
 };
 

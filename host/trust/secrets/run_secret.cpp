@@ -156,7 +156,7 @@ std::string new_run_secret() {
   return hex_text(bytes);
 }
 
-std::string find_run_secret(const Environment& environment, RankPlaces places) {
+std::string find_run_secret(const Environment& environment, RankLocality locality) {
   const std::string text = variable(environment, kSecretVariable);
   const std::string path = variable(environment, kSecretFileVariable);
   if (!text.empty()) {
@@ -173,7 +173,7 @@ std::string find_run_secret(const Environment& environment, RankPlaces places) {
     }
     return std::move(*secret);
   }
-  return places == RankPlaces::kOneMachine ? user_secret(environment) : "";
+  return locality == RankLocality::kOneMachine ? user_secret(environment) : "";
 }
 
 void forget_secret_variable() {

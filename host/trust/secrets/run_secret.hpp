@@ -19,7 +19,7 @@ namespace tenon {
 std::string new_run_secret();
 
 // Whether the ranks of a run are all on this machine.
-enum class RankPlaces { kOneMachine, kMachines };
+enum class RankLocality { kOneMachine, kMachines };
 
 // Returns the secret of a run of several ranks: TENON_RUN_SECRET, or the text of the file
 // TENON_RUN_SECRET_FILE, or the user's own secret if all ranks are on this machine. That secret is
@@ -27,7 +27,7 @@ enum class RankPlaces { kOneMachine, kMachines };
 // run is not protected. `environment` has the variables of the process.
 // Errors  distributed.bad_secret if a secret is too short, or others may read its file
 std::string find_run_secret(const std::map<std::string, std::string>& environment,
-                            RankPlaces places);
+                            RankLocality locality);
 
 // Overwrites TENON_RUN_SECRET in the memory of this process, and removes it from the environment
 // that child processes inherit.

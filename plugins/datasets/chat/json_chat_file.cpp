@@ -158,7 +158,7 @@ void JsonChatFile::read(const SampleRange& part,
 
 void JsonChatFile::forget() {
   bytes_ = std::string();
-  samples_ = std::vector<Place>();
+  samples_ = std::vector<Extent>();
 }
 
 void JsonChatFile::fail(size_t line, const std::string& what) const {

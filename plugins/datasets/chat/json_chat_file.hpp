@@ -26,7 +26,7 @@ class JsonChatFile final : public ChatFile {
   void forget() override;
 
  private:
-  struct Place {
+  struct Extent {
     size_t begin;
     size_t end;
     size_t line;
@@ -41,7 +41,7 @@ class JsonChatFile final : public ChatFile {
 
   IgnoredKeys ignored_;
   std::string bytes_;
-  std::vector<Place> samples_;
+  std::vector<Extent> samples_;
   bool is_list_ = false;
 };
 

@@ -66,12 +66,12 @@ class ValueBuilder {
   template <class Value>
   bool add(Value&& value) {
     if (skipped_ == 0) {
-      place(Json(std::forward<Value>(value)));
+      insert(Json(std::forward<Value>(value)));
     }
     return true;
   }
   // Puts a value where it belongs; null if it is skipped.
-  Json* place(Json value) {
+  Json* insert(Json value) {
     if (open_.empty()) {
       root_ = std::move(value);
       return &root_;
@@ -99,8 +99,8 @@ class ValueBuilder {
           "chat.not_json",
           concat("the JSON is nested more than ", kMaxJsonDepth, " deep, which is not supported"));
     }
-    if (Json* const placed = place(std::move(empty))) {
-      open_.push_back(placed);
+    if (Json* const inserted = insert(std::move(empty))) {
+      open_.push_back(inserted);
     } else {
       skipped_ = 1;
     }

@@ -84,7 +84,7 @@ T* append(const T* from, const ElementRange& range, T* to, size_t size) {
 
 }  // namespace
 
-std::string RowPlace::at_row(int64_t row) const {
+std::string RowOrigin::at_row(int64_t row) const {
   return concat(file, ": row group ", group, ", row ", first_row + row);
 }
 
@@ -216,7 +216,7 @@ bool Column::skips(const std::vector<SourceArray>& sources, int64_t row) const {
 
 void Column::check_values(const BadElements& bad,
                           const ElementRanges& ranges,
-                          const RowPlace& place,
+                          const RowOrigin& origin,
                           const std::string& column,
                           const std::function<int64_t(int64_t)>& row_of) const {
   if (bad.empty()) {
@@ -227,7 +227,7 @@ void Column::check_values(const BadElements& bad,
     if (found != bad.end() && found->first < range.end) {
       TENON_FAIL(TENON_INVALID,
                  "columnar.bad_value",
-                 place.of_row(row_of(found->first)),
+                 origin.of_row(row_of(found->first)),
                  "the column ",
                  json_string(column),
                  " ",
@@ -239,34 +239,34 @@ void Column::check_values(const BadElements& bad,
 void Column::check_leaf(const SourceArray& source,
                         const arrow::Array& leaf,
                         const ElementRanges& ranges,
-                        const RowPlace& place,
+                        const RowOrigin& origin,
                         const std::string& column,
                         const std::function<int64_t(int64_t)>& row_of) const {
-  check_values(source.bad, ranges, place, column, row_of);
+  check_values(source.bad, ranges, origin, column, row_of);
   if (form_->type == ColumnType::kIds && options_.hash == StringHash::kNone &&
       !is_time(form_->meaning.kind)) {
     signs_->add(column, signed_ids_in(leaf, source.texts.get(), ranges), [&](int64_t element) {
-      return place.at_row(row_of(element));
+      return origin.at_row(row_of(element));
     });
   }
 }
 
-void Column::fail_null(const RowPlace& place, int64_t row, const std::string& column) const {
+void Column::fail_null(const RowOrigin& origin, int64_t row, const std::string& column) const {
   TENON_FAIL(TENON_INVALID,
              "columnar.null",
-             place.of_row(row),
+             origin.of_row(row),
              "the column ",
              json_string(column),
              " has a null; set `missing` to \"fill\" or \"skip_row\" to accept nulls");
 }
 
-void Column::fail_offsets(const RowPlace& place,
+void Column::fail_offsets(const RowOrigin& origin,
                           int64_t row,
                           const std::string& column,
                           const std::string& what) const {
   TENON_FAIL(TENON_INVALID,
              "columnar.bad_offsets",
-             place.of_row(row),
+             origin.of_row(row),
              "the column ",
              json_string(column),
              " ",
@@ -275,7 +275,7 @@ void Column::fail_offsets(const RowPlace& place,
 
 ColumnRows Column::read_side_by_side(const std::vector<SourceArray>& sources,
                                      const ElementRanges& rows,
-                                     const RowPlace& place) const {
+                                     const RowOrigin& origin) const {
   const auto n = static_cast<size_t>(num_elements(rows));
   const size_t width = sources_.size();
   const auto put_together = [&](auto zero) {
@@ -284,8 +284,9 @@ ColumnRows Column::read_side_by_side(const std::vector<SourceArray>& sources,
     for (size_t j = 0; j < width; ++j) {
       std::shared_ptr<const void> memory;
       const T* values = nullptr;
-      check_leaf(
-          sources[j], *sources[j].array, rows, place, sources_[j], [](int64_t row) { return row; });
+      check_leaf(sources[j], *sources[j].array, rows, origin, sources_[j], [](int64_t row) {
+        return row;
+      });
       take_values<T>(
           sources[j].array,
           rows,
@@ -293,12 +294,12 @@ ColumnRows Column::read_side_by_side(const std::vector<SourceArray>& sources,
           options_.fill,
           [&](int64_t row) {
             if (options_.missing == Missing::kError) {
-              fail_null(place, row, sources_[j]);
+              fail_null(origin, row, sources_[j]);
             }
           },
           [&](int64_t row) {
             fail_offsets(
-                place, row, sources_[j], "has corrupt offsets (decreasing or out of range)");
+                origin, row, sources_[j], "has corrupt offsets (decreasing or out of range)");
           },
           memory,
           values);
@@ -352,23 +353,23 @@ void Column::read_values(const std::shared_ptr<arrow::Array>& leaf,
 // Each row must have as many weights as entries.
 void Column::read_weights(const std::vector<SourceArray>& sources,
                           const ElementRanges& rows,
-                          const RowPlace& place,
+                          const RowOrigin& origin,
                           ColumnRows& out) const {
   const std::string& name = sources_.back();
   const arrow::Array& cut = *sources.back().array;
   const auto on_null = [&](int64_t row) {
     if (options_.missing == Missing::kError) {
-      fail_null(place, row, name);
+      fail_null(origin, row, name);
     }
   };
   const auto on_bad = [&](int64_t row) {
-    fail_offsets(place, row, name, "has corrupt offsets (decreasing or out of range)");
+    fail_offsets(origin, row, name, "has corrupt offsets (decreasing or out of range)");
   };
   std::vector<int64_t> offsets = {0};
   const ElementRanges entries = open_lists(cut, rows, offsets, on_null, on_bad);
   for (size_t i = 1; i < offsets.size(); ++i) {
     if (offsets[i] != out.offsets[i]) {
-      fail_offsets(place,
+      fail_offsets(origin,
                    row_at(rows, i - 1),
                    name,
                    concat("has ",
@@ -381,7 +382,7 @@ void Column::read_weights(const std::vector<SourceArray>& sources,
   const std::shared_ptr<arrow::Array> leaf = form_->is_map ? map_values_of(cut) : entries_of(cut);
   check_values(form_->is_map ? sources.back().bad_weights : sources.back().bad,
                entries,
-               place,
+               origin,
                name,
                [&](int64_t entry) { return list_of_entry(cut, entry); });
   take_values<float>(
@@ -391,7 +392,7 @@ void Column::read_weights(const std::vector<SourceArray>& sources,
       options_.fill,
       [&](int64_t entry) {
         if (options_.missing == Missing::kError) {
-          fail_null(place, list_of_entry(cut, entry), name);
+          fail_null(origin, list_of_entry(cut, entry), name);
         }
       },
       on_bad,
@@ -402,7 +403,7 @@ void Column::read_weights(const std::vector<SourceArray>& sources,
 // Lists of one length, some of them null. A null list becomes `length` copies of the fill value.
 ColumnRows Column::read_filled(const SourceArray& source,
                                const ElementRanges& rows,
-                               const RowPlace& place) const {
+                               const RowOrigin& origin) const {
   const auto n = static_cast<size_t>(num_elements(rows));
   const auto width = static_cast<size_t>(form_->width);
   const std::string& name = sources_.front();
@@ -419,12 +420,12 @@ ColumnRows Column::read_filled(const SourceArray& source,
           continue;
         }
         const OnBadOffset on_bad = [&](int64_t) {
-          fail_offsets(place, row, name, "has corrupt offsets (decreasing or out of range)");
+          fail_offsets(origin, row, name, "has corrupt offsets (decreasing or out of range)");
         };
         std::vector<int64_t> offsets = {0};
         const ElementRanges of_row = open_lists(*list, {{row, row + 1}}, offsets, on_null, on_bad);
-        check_length(place, row, offsets.back());
-        check_leaf(source, *entries, of_row, place, name, [&](int64_t) { return row; });
+        check_length(origin, row, offsets.back());
+        check_leaf(source, *entries, of_row, origin, name, [&](int64_t) { return row; });
         copy_values<T>(
             *entries, of_row, options_.hash, static_cast<T>(options_.fill), on_null, on_bad, out);
       }
@@ -439,11 +440,11 @@ ColumnRows Column::read_filled(const SourceArray& source,
                                            : fill_in(0.0);
 }
 
-void Column::check_length(const RowPlace& place, int64_t row, int64_t length) const {
+void Column::check_length(const RowOrigin& origin, int64_t row, int64_t length) const {
   if (length != form_->width) {
     TENON_FAIL(TENON_INVALID,
                "columnar.wrong_length",
-               place.of_row(row),
+               origin.of_row(row),
                "the column ",
                json_string(sources_.front()),
                " has ",
@@ -455,9 +456,9 @@ void Column::check_length(const RowPlace& place, int64_t row, int64_t length) co
 
 ColumnRows Column::read(const std::vector<SourceArray>& sources,
                         const ElementRanges& rows,
-                        const RowPlace& place) const {
+                        const RowOrigin& origin) const {
   if (!options_.columns.empty()) {
-    return read_side_by_side(sources, rows, place);
+    return read_side_by_side(sources, rows, origin);
   }
   const std::string& name = sources_.front();
   // The arrays from the outermost list to the values. They map an element back to its row.
@@ -470,15 +471,15 @@ ColumnRows Column::read(const std::vector<SourceArray>& sources,
   };
   const auto on_null = [&](int64_t element) {
     if (options_.missing == Missing::kError) {
-      fail_null(place, row_of(element), name);
+      fail_null(origin, row_of(element), name);
     }
   };
   const auto on_bad = [&](int64_t element) {
-    fail_offsets(place, row_of(element), name, "has corrupt offsets (decreasing or out of range)");
+    fail_offsets(origin, row_of(element), name, "has corrupt offsets (decreasing or out of range)");
   };
 
   if (form_->width > 0 && options_.missing == Missing::kFill && levels.front()->null_count() > 0) {
-    return read_filled(sources.front(), rows, place);
+    return read_filled(sources.front(), rows, origin);
   }
   ColumnRows out;
   ElementRanges ranges = rows;
@@ -489,17 +490,17 @@ ColumnRows Column::read(const std::vector<SourceArray>& sources,
     ranges = open_lists(*list, ranges, offsets, on_null, on_bad);
     levels.push_back(entries_of(*list));
   }
-  check_leaf(sources.front(), *levels.back(), ranges, place, name, row_of);
+  check_leaf(sources.front(), *levels.back(), ranges, origin, name, row_of);
   read_values(levels.back(), ranges, on_null, on_bad, out);
   if (form_->has_weights) {
-    read_weights(sources, rows, place, out);
+    read_weights(sources, rows, origin, out);
   }
   if (form_->width > 0) {
     // All lists have one length, given by the shape.
     for (size_t i = 1; i < out.offsets.size(); ++i) {
       const int64_t length = out.offsets[i] - out.offsets[i - 1];
       if (length != form_->width) {
-        check_length(place, row_at(rows, i - 1), length);
+        check_length(origin, row_at(rows, i - 1), length);
       }
     }
     out.offsets.clear();

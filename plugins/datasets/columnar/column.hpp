@@ -29,7 +29,7 @@
 namespace tenon {
 
 // Origin of an array's rows, for error messages.
-struct RowPlace {
+struct RowOrigin {
   std::string file;
   int group = 0;          // row group, stripe or record batch
   int64_t first_row = 0;  // row 0 of the array, within the group
@@ -121,7 +121,7 @@ class Column {
   //          file, row group, row and column
   ColumnRows read(const std::vector<SourceArray>& sources,
                   const ElementRanges& rows,
-                  const RowPlace& place) const;
+                  const RowOrigin& origin) const;
 
   // Writes the rows of all slices to the column's fields.
   void write(const std::vector<RowSlice>& slices, int64_t num_rows, BatchWriter& writer) const;
@@ -129,11 +129,11 @@ class Column {
  private:
   ColumnRows read_side_by_side(const std::vector<SourceArray>& sources,
                                const ElementRanges& rows,
-                               const RowPlace& place) const;
+                               const RowOrigin& origin) const;
   ColumnRows read_filled(const SourceArray& source,
                          const ElementRanges& rows,
-                         const RowPlace& place) const;
-  void check_length(const RowPlace& place, int64_t row, int64_t length) const;
+                         const RowOrigin& origin) const;
+  void check_length(const RowOrigin& origin, int64_t row, int64_t length) const;
   void read_values(const std::shared_ptr<arrow::Array>& leaf,
                    const ElementRanges& ranges,
                    const OnNull& on_null,
@@ -141,7 +141,7 @@ class Column {
                    ColumnRows& out) const;
   void read_weights(const std::vector<SourceArray>& sources,
                     const ElementRanges& rows,
-                    const RowPlace& place,
+                    const RowOrigin& origin,
                     ColumnRows& out) const;
   void write_fixed(const std::vector<RowSlice>& slices,
                    int64_t num_rows,
@@ -154,7 +154,7 @@ class Column {
   // Requires that no element of the ranges is bad. `row_of` maps an element to its row.
   void check_values(const BadElements& bad,
                     const ElementRanges& ranges,
-                    const RowPlace& place,
+                    const RowOrigin& origin,
                     const std::string& column,
                     const std::function<int64_t(int64_t)>& row_of) const;
   // The same, for the innermost values of `source`, which are `leaf`. Also requires that the column
@@ -162,11 +162,13 @@ class Column {
   void check_leaf(const SourceArray& source,
                   const arrow::Array& leaf,
                   const ElementRanges& ranges,
-                  const RowPlace& place,
+                  const RowOrigin& origin,
                   const std::string& column,
                   const std::function<int64_t(int64_t)>& row_of) const;
-  [[noreturn]] void fail_null(const RowPlace& place, int64_t row, const std::string& column) const;
-  [[noreturn]] void fail_offsets(const RowPlace& place,
+  [[noreturn]] void fail_null(const RowOrigin& origin,
+                              int64_t row,
+                              const std::string& column) const;
+  [[noreturn]] void fail_offsets(const RowOrigin& origin,
                                  int64_t row,
                                  const std::string& column,
                                  const std::string& what) const;

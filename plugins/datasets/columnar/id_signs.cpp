@@ -122,7 +122,7 @@ bool is_unsigned(const std::shared_ptr<arrow::DataType>& first, const ValueMeani
 
 void IdSigns::add(const std::string& column,
                   const std::vector<SignedId>& ids,
-                  const std::function<std::string(int64_t)>& place_of) {
+                  const std::function<std::string(int64_t)>& origin_of) {
   if (ids.empty()) {
     return;
   }
@@ -134,7 +134,7 @@ void IdSigns::add(const std::string& column,
     if (!other.id.empty()) {
       TENON_FAIL(TENON_INVALID,
                  "columnar.bad_value",
-                 place_of(id.element),
+                 origin_of(id.element),
                  ": the column ",
                  json_string(column),
                  " is ",
@@ -142,11 +142,11 @@ void IdSigns::add(const std::string& column,
                  ", but ",
                  other.id,
                  " at ",
-                 other.place,
+                 other.origin,
                  "; a column cannot mix negative ids with ids of 2^63 and above");
     }
     if (same.id.empty()) {
-      same = {id.text(), place_of(id.element)};
+      same = {id.text(), origin_of(id.element)};
     }
   }
 }

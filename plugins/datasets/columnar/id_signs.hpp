@@ -43,17 +43,17 @@ bool is_unsigned(const std::shared_ptr<arrow::DataType>& first, const ValueMeani
 // The first ids of each sign, per source column.
 class IdSigns {
  public:
-  // Records ids of signed_ids_in(). `place_of` gives the place of an element: "FILE: row 2".
+  // Records ids of signed_ids_in(). `origin_of` gives the origin of an element: "FILE: row 2".
   //
-  // Errors   columnar.bad_value if the column has ids of both signs, naming both places
+  // Errors   columnar.bad_value if the column has ids of both signs, naming both origins
   void add(const std::string& column,
            const std::vector<SignedId>& ids,
-           const std::function<std::string(int64_t)>& place_of);
+           const std::function<std::string(int64_t)>& origin_of);
 
  private:
   struct Found {
-    std::string id;     // empty: none so far
-    std::string place;  // of `id`
+    std::string id;      // empty: none so far
+    std::string origin;  // of `id`
   };
   struct OfColumn {
     Found negative;

@@ -322,7 +322,7 @@ std::optional<FilterValue> RowFilter::wanted(size_t i, const ValueMeaning& meani
 }
 
 void RowFilter::apply(const arrow::RecordBatch& batch,
-                      const RowPlace& place,
+                      const RowOrigin& origin,
                       std::vector<char>& keep) const {
   for (size_t c = 0; c < conditions_.size(); ++c) {
     const Condition& condition = conditions_[c];
@@ -351,7 +351,7 @@ void RowFilter::apply(const arrow::RecordBatch& batch,
       const OnBadOffset on_bad = [&](int64_t row) {
         TENON_FAIL(TENON_INVALID,
                    "columnar.bad_offsets",
-                   place.of_row(row),
+                   origin.of_row(row),
                    "the column ",
                    json_string(condition.column),
                    " has corrupt offsets");
@@ -369,7 +369,7 @@ void RowFilter::apply(const arrow::RecordBatch& batch,
         if (!found) {
           TENON_FAIL(TENON_INVALID,
                      "columnar.bad_value",
-                     place.of_row(row),
+                     origin.of_row(row),
                      "the column ",
                      json_string(condition.column),
                      " is ",

@@ -42,8 +42,8 @@ struct Condition {
   static void bind(OptionBinder<Condition>& binder);
 };
 
-// Place of a record batch in a file, for messages: of_row(row) of its rows.
-struct RowPlace;
+// Origin of a record batch, for messages: of_row(row) of its rows.
+struct RowOrigin;
 
 class RowFilter {
  public:
@@ -77,7 +77,9 @@ class RowFilter {
   // Clears keep[i] for rows that do not match. A null never matches.
   //
   // Errors   columnar.bad_value, columnar.bad_offsets
-  void apply(const arrow::RecordBatch& batch, const RowPlace& place, std::vector<char>& keep) const;
+  void apply(const arrow::RecordBatch& batch,
+             const RowOrigin& origin,
+             std::vector<char>& keep) const;
 
   // False if the statistics of a Parquet row group exclude all its rows. Requires check().
   bool may_fit(const parquet::RowGroupMetaData& group) const;

@@ -157,7 +157,7 @@ void ShardReader::begin_span(uint64_t number, int64_t from, std::optional<uint64
 }
 
 ShardReader::Piece ShardReader::make_piece(const std::shared_ptr<arrow::RecordBatch>& batch,
-                                           const RowPlace& place) const {
+                                           const RowOrigin& origin) const {
   const int64_t n = batch->num_rows();
   std::vector<char> keep;
   const auto keep_all = [&] {
@@ -167,7 +167,7 @@ ShardReader::Piece ShardReader::make_piece(const std::shared_ptr<arrow::RecordBa
   };
   if (!rules_.filter->is_empty()) {
     keep_all();
-    rules_.filter->apply(*batch, place, keep);
+    rules_.filter->apply(*batch, origin, keep);
     if (std::count(keep.begin(), keep.end(), 1) == 0) {
       return {};
     }
@@ -203,7 +203,7 @@ ShardReader::Piece ShardReader::make_piece(const std::shared_ptr<arrow::RecordBa
   }
   if (piece.num_rows > 0) {
     for (size_t c = 0; c < sources.size(); ++c) {
-      piece.columns.push_back((*rules_.columns)[c].read(sources[c], ranges, place));
+      piece.columns.push_back((*rules_.columns)[c].read(sources[c], ranges, origin));
     }
   }
   return piece;
@@ -217,9 +217,9 @@ bool ShardReader::read_piece() {
       begin_span(
           span_, span_row_, span_ + 1 < spans_.size() ? std::optional(span_ + 1) : std::nullopt);
     }
-    RowPlace place;
+    RowOrigin origin;
     std::shared_ptr<arrow::RecordBatch> batch =
-        span_row_ < span.count ? reading_.reader->next(place) : nullptr;
+        span_row_ < span.count ? reading_.reader->next(origin) : nullptr;
     if (batch == nullptr) {
       if (span_row_ < span.count) {
         TENON_FAIL(TENON_IO,
@@ -241,7 +241,7 @@ bool ShardReader::read_piece() {
     if (batch->num_rows() > span.count - span_row_) {
       batch = batch->Slice(0, span.count - span_row_);
     }
-    Piece piece = make_piece(batch, place);
+    Piece piece = make_piece(batch, origin);
     piece.span = span_;
     piece.first_row = span_row_;
     for (int64_t& row : piece.rows) {
@@ -317,17 +317,17 @@ bool ShardReader::load_buffer(uint64_t number) {
   }
   const auto size = static_cast<uint64_t>(rules_.shuffle_groups);
   const uint64_t end = std::min<uint64_t>(spans_.size(), (number + 1) * size);
-  const auto place_of = [&](uint64_t i) {
+  const auto group_at = [&](uint64_t i) {
     return rules_.random->permute(
         rules_.seed, mix_numbers({stream_, UINT64_MAX}), spans_.size(), i);
   };
   for (uint64_t i = number * size; i < end; ++i) {
-    const uint64_t at = place_of(i);
+    const uint64_t at = group_at(i);
     const RowSpan& span = spans_[at];
-    begin_span(at, 0, i + 1 < end ? std::optional(place_of(i + 1)) : std::nullopt);
-    RowPlace place;
+    begin_span(at, 0, i + 1 < end ? std::optional(group_at(i + 1)) : std::nullopt);
+    RowOrigin origin;
     for (int64_t row = 0; row < span.count;) {
-      std::shared_ptr<arrow::RecordBatch> batch = reading_.reader->next(place);
+      std::shared_ptr<arrow::RecordBatch> batch = reading_.reader->next(origin);
       if (batch == nullptr) {
         TENON_FAIL(TENON_IO,
                    "columnar.changed",
@@ -344,7 +344,7 @@ bool ShardReader::load_buffer(uint64_t number) {
         batch = batch->Slice(0, span.count - row);
       }
       row += batch->num_rows();
-      Piece piece = make_piece(batch, place);
+      Piece piece = make_piece(batch, origin);
       if (piece.num_rows > 0) {
         first_of_piece_.push_back(first_of_piece_.back() + piece.num_rows);
         buffer_pieces_.push_back(std::move(piece));

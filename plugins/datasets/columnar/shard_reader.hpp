@@ -91,7 +91,7 @@ class ShardReader {
   bool read_piece();
   OpenSpan open_span(uint64_t number, int64_t from) const;
   void begin_span(uint64_t number, int64_t from, std::optional<uint64_t> next);
-  Piece make_piece(const std::shared_ptr<arrow::RecordBatch>& batch, const RowPlace& place) const;
+  Piece make_piece(const std::shared_ptr<arrow::RecordBatch>& batch, const RowOrigin& origin) const;
   bool load_buffer(uint64_t number);
   bool next_in_order(int64_t max_rows, BatchWriter& writer);
   bool next_shuffled(int64_t max_rows, BatchWriter& writer);

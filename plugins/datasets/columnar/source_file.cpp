@@ -409,7 +409,7 @@ GroupReader::GroupReader(const SourceFile& file,
       columns_(std::move(columns)),
       first_row_(first_row) {}
 
-std::shared_ptr<arrow::RecordBatch> GroupReader::next(RowPlace& place) {
+std::shared_ptr<arrow::RecordBatch> GroupReader::next(RowOrigin& origin) {
   while (true) {
     std::shared_ptr<arrow::RecordBatch> batch;
     guarded(file_.name(), [&] {
@@ -427,7 +427,7 @@ std::shared_ptr<arrow::RecordBatch> GroupReader::next(RowPlace& place) {
     }
     const int64_t skipped = std::max<int64_t>(first_row_ - before, 0);
     batch = skipped > 0 ? batch->Slice(skipped) : batch;
-    place = {file_.name(), group_, before + skipped};
+    origin = {file_.name(), group_, before + skipped};
     check_arrow(batch->Validate(), file_.name(), kUnreadable);
     return with_derived_columns(batch);
   }

@@ -107,7 +107,7 @@ class GroupReader {
   // The next rows and their origin, or null at the end of the group.
   //
   // Errors   columnar.read, naming file and row group
-  std::shared_ptr<arrow::RecordBatch> next(RowPlace& place);
+  std::shared_ptr<arrow::RecordBatch> next(RowOrigin& origin);
 
  private:
   std::shared_ptr<arrow::RecordBatch> with_derived_columns(

@@ -39,7 +39,7 @@ class TabFile {
     file.check_unchanged(0);
     std::vector<std::string_view> lines = split(text_, '\n');
     const std::vector<std::string_view> header = split(trimmed(lines.front()), '\t');
-    std::vector<size_t> places;
+    std::vector<size_t> indices;
     for (const std::string& column : columns) {
       const auto found = std::find_if(header.begin(), header.end(), [&](std::string_view name) {
         return name.substr(0, name.find(':')) == column;
@@ -52,7 +52,7 @@ class TabFile {
                    column,
                    "\" in its first line (expected RecBole's ml-100k format)");
       }
-      places.push_back(static_cast<size_t>(found - header.begin()));
+      indices.push_back(static_cast<size_t>(found - header.begin()));
     }
     for (size_t i = 1; i < lines.size(); ++i) {
       const std::string_view line = trimmed(lines[i]);
@@ -72,8 +72,8 @@ class TabFile {
                    header.size());
       }
       std::vector<std::string_view> row;
-      for (const size_t place : places) {
-        row.push_back(fields[place]);
+      for (const size_t index : indices) {
+        row.push_back(fields[index]);
       }
       rows_.push_back({i + 1, std::move(row)});
     }
@@ -116,40 +116,40 @@ class TabFile {
 };
 
 // Maps each value of a column to its index in byte order.
-std::map<std::string_view, int64_t> places_of(const std::set<std::string_view>& values) {
-  std::map<std::string_view, int64_t> places;
+std::map<std::string_view, int64_t> indices_of(const std::set<std::string_view>& values) {
+  std::map<std::string_view, int64_t> indices;
   for (const std::string_view value : values) {
-    places.emplace(value, static_cast<int64_t>(places.size()));
+    indices.emplace(value, static_cast<int64_t>(indices.size()));
   }
-  return places;
+  return indices;
 }
 
-std::map<std::string_view, int64_t> places_of(const TabFile& file, size_t column) {
+std::map<std::string_view, int64_t> indices_of(const TabFile& file, size_t column) {
   std::set<std::string_view> values;
   for (const TabFile::Row& row : file.rows()) {
     values.insert(row.fields[column]);
   }
-  return places_of(values);
+  return indices_of(values);
 }
 
-using PlaceById = std::unordered_map<int64_t, uint32_t>;
+using IndexById = std::unordered_map<int64_t, uint32_t>;
 
-int64_t new_id(const TabFile& file, const TabFile::Row& row, PlaceById& places) {
+int64_t new_id(const TabFile& file, const TabFile::Row& row, IndexById& indices) {
   const auto id = file.number<int64_t>(row, 0);
-  if (!places.emplace(id, static_cast<uint32_t>(places.size())).second) {
+  if (!indices.emplace(id, static_cast<uint32_t>(indices.size())).second) {
     TENON_FAIL(
         TENON_INVALID, "movielens.row", file.path(), ", line ", row.line, ": duplicate id ", id);
   }
   return id;
 }
 
-uint32_t place_of(const TabFile& file,
+uint32_t index_of(const TabFile& file,
                   const TabFile::Row& row,
                   int64_t id,
-                  const PlaceById& places,
+                  const IndexById& indices,
                   const char* what) {
-  const auto found = places.find(id);
-  if (found == places.end()) {
+  const auto found = indices.find(id);
+  if (found == indices.end()) {
     TENON_FAIL(TENON_INVALID,
                "movielens.row",
                file.path(),
@@ -185,11 +185,11 @@ MovielensRatings read_movielens(const std::string& folder) {
   const TabFile ratings(rating_file, {"user_id", "item_id", "rating", "timestamp"});
   MovielensRatings out;
 
-  const auto genders = places_of(users, 2);
-  const auto occupations = places_of(users, 3);
-  PlaceById user_places;
+  const auto genders = indices_of(users, 2);
+  const auto occupations = indices_of(users, 3);
+  IndexById user_indices;
   for (const TabFile::Row& row : users.rows()) {
-    new_id(users, row, user_places);
+    new_id(users, row, user_indices);
     out.users.push_back(
         {users.number<int64_t>(row, 1), genders.at(row.fields[2]), occupations.at(row.fields[3])});
   }
@@ -204,10 +204,10 @@ MovielensRatings read_movielens(const std::string& folder) {
     const auto names = genres_of(row);
     genre_names.insert(names.begin(), names.end());
   }
-  const auto genres = places_of(genre_names);
-  PlaceById film_places;
+  const auto genres = indices_of(genre_names);
+  IndexById film_indices;
   for (const TabFile::Row& row : films.rows()) {
-    new_id(films, row, film_places);
+    new_id(films, row, film_indices);
     MovielensFilm film;
     film.release_year = year_of(row.fields[1]);
     for (const std::string_view name : genres_of(row)) {
@@ -220,8 +220,8 @@ MovielensRatings read_movielens(const std::string& folder) {
     MovielensRating rating;
     rating.user_id = ratings.number<int64_t>(row, 0);
     rating.item_id = ratings.number<int64_t>(row, 1);
-    rating.user = place_of(ratings, row, rating.user_id, user_places, "user");
-    rating.film = place_of(ratings, row, rating.item_id, film_places, "film");
+    rating.user = index_of(ratings, row, rating.user_id, user_indices, "user");
+    rating.film = index_of(ratings, row, rating.item_id, film_indices, "film");
     rating.rating = ratings.number<float>(row, 2);
     rating.timestamp = ratings.number<int64_t>(row, 3);
     out.ratings.push_back(rating);

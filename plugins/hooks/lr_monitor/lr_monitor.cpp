@@ -81,12 +81,12 @@ class LrMonitor : public tenon::Hook {
       return;
     }
     for (size_t i = 0;; ++i) {
-      const std::string place = std::to_string(i);
-      const std::optional<double> value = event.lr_group_option(group, "/" + option + "/" + place);
+      const std::string index = std::to_string(i);
+      const std::optional<double> value = event.lr_group_option(group, "/" + option + "/" + index);
       if (!value) {
         return;
       }
-      constants_.emplace_back(name + "." + place, *value);
+      constants_.emplace_back(name + "." + index, *value);
     }
   }
 

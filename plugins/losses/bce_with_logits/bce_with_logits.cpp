@@ -128,13 +128,13 @@ class BceWithLogits : public tenon::TorchLoss {
     if (is_legal.all().item<bool>()) {
       return;
     }
-    const int64_t place = is_legal.reshape({-1}).logical_not().nonzero()[0].item<int64_t>();
+    const int64_t index = is_legal.reshape({-1}).logical_not().nonzero()[0].item<int64_t>();
     TENON_FAIL(TENON_INVALID,
                "bce_with_logits.label",
                "label ",
-               labels.reshape({-1})[place].item<double>(),
+               labels.reshape({-1})[index].item<double>(),
                " at position ",
-               place,
+               index,
                " of labels ",
                labels.sizes(),
                " is neither in [0, 1] nor ignore_index (",

@@ -48,7 +48,7 @@ class NdcgAtK : public GroupedMetric {
   void describe(tenon::MetricInfo& info) override { describe_group(info, "group"); }
 
  private:
-  static double discount(int64_t place) { return 1.0 / std::log2(static_cast<double>(place) + 2); }
+  static double discount(int64_t rank) { return 1.0 / std::log2(static_cast<double>(rank) + 2); }
 
   double gain_of(const Sample& sample) const {
     TENON_CHECK(sample.label >= 0.0,
@@ -60,14 +60,14 @@ class NdcgAtK : public GroupedMetric {
 
   Part of_group(std::span<const Sample> ascending) const override {
     double reached = 0.0;
-    for_each_place(ascending, k_, [&](std::span<const Sample> equal, int64_t place) {
+    for_each_rank(ascending, k_, [&](std::span<const Sample> equal, int64_t rank) {
       double gain = 0.0;
       for (const Sample& sample : equal) {
         gain += gain_of(sample);
       }
       double discounts = 0.0;
-      const int64_t end = std::min(k_, place + static_cast<int64_t>(equal.size()));
-      for (int64_t p = place; p < end; ++p) {
+      const int64_t end = std::min(k_, rank + static_cast<int64_t>(equal.size()));
+      for (int64_t p = rank; p < end; ++p) {
         discounts += discount(p);
       }
       reached += gain / static_cast<double>(equal.size()) * discounts;

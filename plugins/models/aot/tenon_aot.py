@@ -170,13 +170,13 @@ class Traced:
 
     def run(self, *flat):
         """Returns outputs and updated buffers."""
-        places = [len(self.parameters), len(self.parameters) + len(self.buffers)]
+        starts = [len(self.parameters), len(self.parameters) + len(self.buffers)]
         held = dict(zip(self.parameters, flat))
         # Clones: the module writes into them.
         buffers = {name: value.clone() if name in self.updated else value
-                   for name, value in zip(self.buffers, flat[places[0]:])}
+                   for name, value in zip(self.buffers, flat[starts[0]:])}
         out = torch.func.functional_call(self.graph_module, {**held, **buffers}, (),
-                                         dict(zip(self.inputs, flat[places[1]:])))
+                                         dict(zip(self.inputs, flat[starts[1]:])))
         return pytree.tree_leaves(out), [buffers[name] for name in self.updated]
 
     def __call__(self, *flat):

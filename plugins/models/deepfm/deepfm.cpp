@@ -137,13 +137,13 @@ class DeepFm final : public tenon::TorchModel {
       b.set_grad_input(i, is_wide(i) ? grad_BND.narrow(1, row, n) : grad_BND.select(1, row));
       row += n;
     }
-    int64_t place = num_rows_ * o_.dim;
+    int64_t column = num_rows_ * o_.dim;
     for (size_t i = 0; i < o_.dense.size(); ++i) {
       const int64_t width = o_.dense[i].width();
       b.set_grad_input(
           rows_of_lookup_.size() + i,
-          o_.dense[i].size ? grad_BW.narrow(1, place, width) : grad_BW.select(1, place));
-      place += width;
+          o_.dense[i].size ? grad_BW.narrow(1, column, width) : grad_BW.select(1, column));
+      column += width;
     }
   }
 

@@ -86,7 +86,7 @@ class Dlrm final : public tenon::TorchModel {
           "a sample has a single row and no dense features, so there are no pairs; add a column");
     }
     const auto pairs = g.constant("pairs", {num_pairs}, TENON_I64, [num_rows](at::Tensor& out) {
-      out.copy_(pair_places(num_rows));
+      out.copy_(pair_indices(num_rows));
     });
     const auto features = g.value("features", {"B", width});
     g.block("interaction", inputs, {features}, {}, [this](const tenon::BlockCall& b) {
@@ -110,7 +110,7 @@ class Dlrm final : public tenon::TorchModel {
 
  private:
   // Flat indices of the entries below the diagonal of the product matrix, row by row.
-  static at::Tensor pair_places(int64_t num_rows) {
+  static at::Tensor pair_indices(int64_t num_rows) {
     const at::Tensor pairs = at::tril_indices(num_rows, num_rows, -1);
     return pairs[0] * num_rows + pairs[1];
   }

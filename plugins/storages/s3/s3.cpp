@@ -74,7 +74,7 @@ class S3Storage : public tenon::Storage {
 
   void connect(const std::string& place) override {
     store_.check_bucket();
-    place_ = store_.root() + "/" + place;
+    prefix_ = store_.root() + "/" + place;
   }
 
   void open(const std::string& checkpoint, bool is_first) override {
@@ -87,7 +87,7 @@ class S3Storage : public tenon::Storage {
       }
       return;
     }
-    for (const std::string& name : store_.folders_in(place_)) {
+    for (const std::string& name : store_.folders_in(prefix_)) {
       if (has(name, kNotYet) && !has(name, kCommitted)) {
         clear(name);
       }
@@ -191,7 +191,7 @@ class S3Storage : public tenon::Storage {
   }
 
  private:
-  std::string folder(const std::string& checkpoint) const { return place_ + "/" + checkpoint; }
+  std::string folder(const std::string& checkpoint) const { return prefix_ + "/" + checkpoint; }
   std::string key(const std::string& checkpoint, const std::string& file) const {
     return folder(checkpoint) + "/" + file;
   }
@@ -211,7 +211,7 @@ class S3Storage : public tenon::Storage {
   // the newest, and reading it reports the error.
   std::vector<std::pair<uint64_t, std::string>> committed() const {
     std::vector<std::pair<uint64_t, std::string>> found;
-    for (const std::string& name : store_.folders_in(place_)) {
+    for (const std::string& name : store_.folders_in(prefix_)) {
       if (const auto size = store_.size_of(key(name, kCommitted))) {
         found.emplace_back(sequence_of(name, *size).value_or(kUnknown), name);
       }
@@ -237,7 +237,7 @@ class S3Storage : public tenon::Storage {
       TENON_FAIL(TENON_IO,
                  "s3.no_number",
                  "a checkpoint in s3://",
-                 place_,
+                 prefix_,
                  " has the number ",
                  last,
                  " in COMMITTED, and no larger number is left; move that checkpoint away");
@@ -285,7 +285,7 @@ class S3Storage : public tenon::Storage {
   static constexpr uint64_t kUnknown = UINT64_MAX;
 
   ObjectStore store_;
-  std::string place_;
+  std::string prefix_;
   std::mutex mutex_;
   std::set<std::string> known_;  // committed checkpoints
 };

@@ -39,17 +39,17 @@ class ByteTokenizer : public tenon::Tokenizer {
                      uint32_t /*flags*/,
                      const tenon::TokensSink& sink) const override {
     std::array<int32_t, kPiece> ids;
-    std::array<int64_t, kPiece + 1> places;  // token i has the bytes [places[i], places[i + 1])
+    std::array<int64_t, kPiece + 1> offsets;  // token i has the bytes [offsets[i], offsets[i + 1])
     int64_t at = 0;
     for (const tenon::TextPiece& text : pieces) {
       for (size_t begin = 0; begin < text.bytes.size(); begin += kPiece) {
         const std::string_view piece = text.bytes.substr(begin, kPiece);
         for (size_t i = 0; i < piece.size(); ++i) {
           ids[i] = static_cast<int32_t>(static_cast<unsigned char>(piece[i]));
-          places[i] = at++;
+          offsets[i] = at++;
         }
-        places[piece.size()] = at;
-        sink(ids.data(), places.data(), places.data() + 1, piece.size());
+        offsets[piece.size()] = at;
+        sink(ids.data(), offsets.data(), offsets.data() + 1, piece.size());
       }
     }
   }

@@ -8,14 +8,14 @@
 
 namespace tenon {
 
-AddedTokens::AddedTokens(const JsonPlace& place,
+AddedTokens::AddedTokens(const JsonNode& node,
                          const TokenModel& model,
                          const Normalizer& normalizer) {
   const auto num_model_tokens = static_cast<int64_t>(model.num_tokens());
   int64_t next_id = num_model_tokens;
-  const size_t n = place.array_size();
+  const size_t n = node.array_size();
   for (size_t i = 0; i < n; ++i) {
-    const JsonPlace one = place.at(i);
+    const JsonNode one = node.at(i);
     one.allow_only({"id", "content", "single_word", "lstrip", "rstrip", "normalized", "special"});
     AddedToken token;
     token.content = one.at("content").string();
@@ -81,11 +81,11 @@ AddedTokens::AddedTokens(const JsonPlace& place,
   const auto all = sorted(normalized);
   for (size_t i = 1; i < all.size(); ++i) {
     if (all[i].first == all[i - 1].first) {
-      place.fail("has the tokens \"",
-                 tokens_[static_cast<size_t>(all[i - 1].second)].content,
-                 "\" and \"",
-                 tokens_[static_cast<size_t>(all[i].second)].content,
-                 "\", which are equal after normalization; set \"normalized\" to false");
+      node.fail("has the tokens \"",
+                tokens_[static_cast<size_t>(all[i - 1].second)].content,
+                "\" and \"",
+                tokens_[static_cast<size_t>(all[i].second)].content,
+                "\", which are equal after normalization; set \"normalized\" to false");
     }
   }
   original_ = ByteTrie(std::move(original));

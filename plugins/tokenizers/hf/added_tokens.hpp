@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "../engine/byte_trie.hpp"
-#include "../engine/json_place.hpp"
+#include "../engine/json_node.hpp"
 #include "normalizer.hpp"
 #include "token_model.hpp"
 
@@ -35,7 +35,7 @@ class AddedTokens {
  public:
   AddedTokens() = default;
   // Reads "added_tokens". Gives ids as `tokenizers` does, and refuses a file with others.
-  AddedTokens(const JsonPlace& place, const TokenModel& model, const Normalizer& normalizer);
+  AddedTokens(const JsonNode& node, const TokenModel& model, const Normalizer& normalizer);
 
   const std::vector<AddedToken>& tokens() const { return tokens_; }
   // The token of an id or of a text; null if there is none.

@@ -7,28 +7,28 @@
 namespace tenon {
 namespace {
 
-int32_t read_id(const JsonPlace& place) {
-  return static_cast<int32_t>(place.integer(0, kMostIds - 1));
+int32_t read_id(const JsonNode& node) {
+  return static_cast<int32_t>(node.integer(0, kMostIds - 1));
 }
 
 // ["[SEP]", 102]
-int32_t read_pair(const JsonPlace& place) {
-  if (place.array_size() != 2) {
-    place.fail("has ", place.array_size(), " elements (expected a token and its id)");
+int32_t read_pair(const JsonNode& node) {
+  if (node.array_size() != 2) {
+    node.fail("has ", node.array_size(), " elements (expected a token and its id)");
   }
-  return read_id(place.at(size_t{1}));
+  return read_id(node.at(size_t{1}));
 }
 
-void add_template(const JsonPlace& place, AroundTokens& around) {
-  place.allow_only({"type", "single", "pair", "special_tokens"});
-  const JsonPlace specials = place.at("special_tokens");
-  const JsonPlace single = place.at("single");
+void add_template(const JsonNode& node, AroundTokens& around) {
+  node.allow_only({"type", "single", "pair", "special_tokens"});
+  const JsonNode specials = node.at("special_tokens");
+  const JsonNode single = node.at("single");
   constexpr size_t kMostAround = 1024;  // far above existing templates
   std::vector<int32_t> before;
   std::vector<int32_t> after;
   bool has_text = false;
   for (size_t i = 0; i < single.array_size(); ++i) {
-    const JsonPlace piece = single.at(i);
+    const JsonNode piece = single.at(i);
     piece.allow_only({"Sequence", "SpecialToken"});
     if (const auto sequence = piece.find("Sequence")) {
       if (has_text || sequence->at("id").string() != "A") {
@@ -37,12 +37,12 @@ void add_template(const JsonPlace& place, AroundTokens& around) {
       has_text = true;
       continue;
     }
-    const JsonPlace name = piece.at("SpecialToken").at("id");
+    const JsonNode name = piece.at("SpecialToken").at("id");
     const auto special = specials.find(name.string().c_str());
     if (!special) {
       name.fail("is \"", name.string(), "\", which \"special_tokens\" lacks");
     }
-    const JsonPlace ids = special->at("ids");
+    const JsonNode ids = special->at("ids");
     if (before.size() + after.size() + ids.array_size() > kMostAround) {
       single.fail("adds more than ", kMostAround, " tokens to a text");
     }
@@ -57,29 +57,29 @@ void add_template(const JsonPlace& place, AroundTokens& around) {
   around.after.insert(around.after.end(), after.begin(), after.end());
 }
 
-void add(const JsonPlace& place, int depth, AroundTokens& around) {
+void add(const JsonNode& node, int depth, AroundTokens& around) {
   if (depth > kMostNested) {
-    place.fail("is nested too deeply (expected at most ", kMostNested, " sequences)");
+    node.fail("is nested too deeply (expected at most ", kMostNested, " sequences)");
   }
-  const JsonPlace type_place = place.at("type");
-  const std::string type = type_place.string();
+  const JsonNode type_node = node.at("type");
+  const std::string type = type_node.string();
   if (type == "Sequence") {
-    place.allow_only({"type", "processors"});
-    const JsonPlace list = place.at("processors");
+    node.allow_only({"type", "processors"});
+    const JsonNode list = node.at("processors");
     for (size_t i = 0; i < list.array_size(); ++i) {
       add(list.at(i), depth + 1, around);
     }
   } else if (type == "TemplateProcessing") {
-    add_template(place, around);
+    add_template(node, around);
   } else if (type == "BertProcessing" || type == "RobertaProcessing") {
-    place.allow_only({"type", "sep", "cls", "trim_offsets", "add_prefix_space"});
-    around.before.insert(around.before.begin(), read_pair(place.at("cls")));
-    around.after.push_back(read_pair(place.at("sep")));
+    node.allow_only({"type", "sep", "cls", "trim_offsets", "add_prefix_space"});
+    around.before.insert(around.before.begin(), read_pair(node.at("cls")));
+    around.after.push_back(read_pair(node.at("sep")));
   } else if (type == "ByteLevel") {
     // Only trims ranges of tokens, which Tenon does not.
-    place.allow_only({"type", "add_prefix_space", "trim_offsets", "use_regex"});
+    node.allow_only({"type", "add_prefix_space", "trim_offsets", "use_regex"});
   } else {
-    type_place.fail(not_supported(
+    type_node.fail(not_supported(
         type,
         {"BertProcessing", "ByteLevel", "RobertaProcessing", "Sequence", "TemplateProcessing"}));
   }
@@ -87,9 +87,9 @@ void add(const JsonPlace& place, int depth, AroundTokens& around) {
 
 }  // namespace
 
-AroundTokens read_around_tokens(const JsonPlace& place) {
+AroundTokens read_around_tokens(const JsonNode& node) {
   AroundTokens around;
-  add(place, 0, around);
+  add(node, 0, around);
   return around;
 }
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "../engine/json_place.hpp"
+#include "../engine/json_node.hpp"
 
 namespace tenon {
 
@@ -15,6 +15,6 @@ struct AroundTokens {
   std::vector<int32_t> after;
 };
 
-AroundTokens read_around_tokens(const JsonPlace& place);
+AroundTokens read_around_tokens(const JsonNode& node);
 
 }  // namespace tenon

@@ -21,7 +21,7 @@ std::string byte_token(unsigned byte) {
 // Both halves of a merge: ["a", "b"] or "a b".
 std::pair<std::string, std::string> read_merge(const nlohmann::json& merges,
                                                size_t i,
-                                               const JsonPlace& place) {
+                                               const JsonNode& node) {
   const nlohmann::json& merge = merges[i];
   if (merge.is_array() && merge.size() == 2 && merge[0].is_string() && merge[1].is_string()) {
     return {merge[0].get<std::string>(), merge[1].get<std::string>()};
@@ -33,39 +33,39 @@ std::pair<std::string, std::string> read_merge(const nlohmann::json& merges,
       return {text.substr(0, space), text.substr(space + 1)};
     }
   }
-  place.at(i).fail("is no merge (expected two tokens with a space between, or an array of two)");
+  node.at(i).fail("is no merge (expected two tokens with a space between, or an array of two)");
 }
 
 }  // namespace
 
-BpeModel::BpeModel(const JsonPlace& place) {
-  place.allow_only({"type",
-                    "dropout",
-                    "unk_token",
-                    "continuing_subword_prefix",
-                    "end_of_word_suffix",
-                    "fuse_unk",
-                    "byte_fallback",
-                    "ignore_merges",
-                    "vocab",
-                    "merges",
-                    "cache_capacity"});
-  if (const auto dropout = place.find("dropout")) {
+BpeModel::BpeModel(const JsonNode& node) {
+  node.allow_only({"type",
+                   "dropout",
+                   "unk_token",
+                   "continuing_subword_prefix",
+                   "end_of_word_suffix",
+                   "fuse_unk",
+                   "byte_fallback",
+                   "ignore_merges",
+                   "vocab",
+                   "merges",
+                   "cache_capacity"});
+  if (const auto dropout = node.find("dropout")) {
     if (dropout->number() != 0) {
       dropout->fail("is ", dropout->value().dump(), ", which is not supported (expected null)");
     }
   }
-  if (const auto unknown = place.find("unk_token")) {
+  if (const auto unknown = node.find("unk_token")) {
     unknown_ = unknown->string();
     has_unknown_ = true;
   }
-  prefix_ = place.string_or("continuing_subword_prefix", "");
-  suffix_ = place.string_or("end_of_word_suffix", "");
-  fuses_unknown_ = place.boolean_or("fuse_unk", false);
-  ignores_merges_ = place.boolean_or("ignore_merges", false);
-  read_vocabulary(place.at("vocab"));
+  prefix_ = node.string_or("continuing_subword_prefix", "");
+  suffix_ = node.string_or("end_of_word_suffix", "");
+  fuses_unknown_ = node.boolean_or("fuse_unk", false);
+  ignores_merges_ = node.boolean_or("ignore_merges", false);
+  read_vocabulary(node.at("vocab"));
 
-  const JsonPlace merges = place.at("merges");
+  const JsonNode merges = node.at("merges");
   const size_t num_merges = merges.array_size();
   rules_.reserve(num_merges);
   uint32_t rank = 0;
@@ -90,7 +90,7 @@ BpeModel::BpeModel(const JsonPlace& place) {
     rules_.push_back(
         {left_id, right_id, rank++, id_in_vocabulary(left + right.substr(prefix_.size()))});
   }
-  if (place.boolean_or("byte_fallback", false)) {
+  if (node.boolean_or("byte_fallback", false)) {
     has_byte_tokens_ = true;
     for (unsigned byte = 0; byte < 256; ++byte) {
       byte_tokens_[byte] = tokens_.get(byte_token(byte));

@@ -124,88 +124,88 @@ std::string stripped(const std::string& token, char32_t character, size_t at_sta
 
 }  // namespace
 
-void Decoder::add(const JsonPlace& place, int depth) {
+void Decoder::add(const JsonNode& node, int depth) {
   if (depth > kMostNested) {
-    place.fail("is nested too deeply (expected at most ", kMostNested, " sequences)");
+    node.fail("is nested too deeply (expected at most ", kMostNested, " sequences)");
   }
-  const JsonPlace type_place = place.at("type");
-  const std::string type = type_place.string();
+  const JsonNode type_node = node.at("type");
+  const std::string type = type_node.string();
   Step step;
   if (type == "Sequence") {
-    place.allow_only({"type", "decoders"});
-    const JsonPlace list = place.at("decoders");
+    node.allow_only({"type", "decoders"});
+    const JsonNode list = node.at("decoders");
     for (size_t i = 0; i < list.array_size(); ++i) {
       add(list.at(i), depth + 1);
     }
     return;
   }
   if (type == "ByteLevel") {
-    place.allow_only({"type", "add_prefix_space", "trim_offsets", "use_regex"});
+    node.allow_only({"type", "add_prefix_space", "trim_offsets", "use_regex"});
     step.kind = Kind::kByteLevel;
   } else if (type == "Replace") {
-    place.allow_only({"type", "pattern", "content"});
+    node.allow_only({"type", "pattern", "content"});
     step.kind = Kind::kReplace;
-    step.text = place.at("content").string();
+    step.text = node.at("content").string();
     constexpr size_t kMostContent = size_t{1} << 16;
     if (step.text.size() > kMostContent) {
-      place.at("content").fail(
+      node.at("content").fail(
           "has ", step.text.size(), " bytes (expected at most ", kMostContent, ")");
     }
-    const auto [text, is_regex] = read_pattern(place.at("pattern"));
+    const auto [text, is_regex] = read_pattern(node.at("pattern"));
     if (!is_regex && !text.empty()) {
       step.literal = text;
     } else {
-      step.regex = std::make_shared<const Regex>(text, "hf.pattern", place.at("pattern").name());
+      step.regex = std::make_shared<const Regex>(text, "hf.pattern", node.at("pattern").name());
     }
   } else if (type == "ByteFallback") {
-    place.allow_only({"type"});
+    node.allow_only({"type"});
     step.kind = Kind::kByteFallback;
   } else if (type == "Fuse") {
-    place.allow_only({"type"});
+    node.allow_only({"type"});
     step.kind = Kind::kFuse;
   } else if (type == "Strip") {
-    place.allow_only({"type", "content", "start", "stop"});
+    node.allow_only({"type", "content", "start", "stop"});
     step.kind = Kind::kStrip;
-    step.character = place.at("content").code_point();
-    step.at_start = static_cast<size_t>(place.at("start").integer(0, INT32_MAX));
-    step.at_end = static_cast<size_t>(place.at("stop").integer(0, INT32_MAX));
+    step.character = node.at("content").code_point();
+    step.at_start = static_cast<size_t>(node.at("start").integer(0, INT32_MAX));
+    step.at_end = static_cast<size_t>(node.at("stop").integer(0, INT32_MAX));
   } else if (type == "Metaspace") {
-    place.allow_only(
+    node.allow_only(
         {"type", "replacement", "prepend_scheme", "split", "add_prefix_space", "str_rep"});
     step.kind = Kind::kMetaspace;
-    step.character = place.at("replacement").code_point();
-    const bool adds = place.boolean_or("add_prefix_space", true);
-    step.drops_first = adds && place.string_or("prepend_scheme", "always") != "never";
+    step.character = node.at("replacement").code_point();
+    const bool adds = node.boolean_or("add_prefix_space", true);
+    step.drops_first = adds && node.string_or("prepend_scheme", "always") != "never";
   } else if (type == "WordPiece") {
-    place.allow_only({"type", "prefix", "cleanup"});
+    node.allow_only({"type", "prefix", "cleanup"});
     step.kind = Kind::kWordPiece;
-    step.text = place.at("prefix").string();
-    step.cleans_up = place.at("cleanup").boolean();
+    step.text = node.at("prefix").string();
+    step.cleans_up = node.at("cleanup").boolean();
   } else if (type == "BPEDecoder") {
-    place.allow_only({"type", "suffix"});
+    node.allow_only({"type", "suffix"});
     step.kind = Kind::kBpe;
-    step.text = place.at("suffix").string();
+    step.text = node.at("suffix").string();
   } else if (type == "CTC") {
-    place.allow_only({"type", "pad_token", "word_delimiter_token", "cleanup"});
+    node.allow_only({"type", "pad_token", "word_delimiter_token", "cleanup"});
     step.kind = Kind::kCtc;
-    step.text = place.at("pad_token").string();
-    step.delimiter = place.at("word_delimiter_token").string();
-    step.cleans_up = place.at("cleanup").boolean();
+    step.text = node.at("pad_token").string();
+    step.delimiter = node.at("word_delimiter_token").string();
+    step.cleans_up = node.at("cleanup").boolean();
   } else {
-    type_place.fail(not_supported(type,
-                                  {"BPEDecoder",
-                                   "ByteFallback",
-                                   "ByteLevel",
-                                   "CTC",
-                                   "Fuse",
-                                   "Metaspace",
-                                   "Replace",
-                                   "Sequence",
-                                   "Strip",
-                                   "WordPiece"}));
+    type_node.fail(not_supported(type,
+                                 {"BPEDecoder",
+                                  "ByteFallback",
+                                  "ByteLevel",
+                                  "CTC",
+                                  "Fuse",
+                                  "Metaspace",
+                                  "Replace",
+                                  "Sequence",
+                                  "Strip",
+                                  "WordPiece"}));
   }
   if (steps_.size() == kMostSteps) {
-    place.fail("is one step too many (expected at most ", kMostSteps, ")");
+    node.fail("is one step too many (expected at most ", kMostSteps, ")");
   }
   steps_.push_back(std::move(step));
 }

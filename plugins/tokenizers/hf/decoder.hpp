@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "../engine/json_place.hpp"
+#include "../engine/json_node.hpp"
 #include "../engine/regex.hpp"
 
 namespace tenon {
@@ -16,7 +16,7 @@ namespace tenon {
 class Decoder {
  public:
   Decoder() = default;
-  explicit Decoder(const JsonPlace& place) : is_there_(true) { add(place, 0); }
+  explicit Decoder(const JsonNode& node) : is_there_(true) { add(node, 0); }
 
   std::string decode(std::vector<std::string> tokens) const;
 
@@ -45,7 +45,7 @@ class Decoder {
     bool drops_first = false;  // Metaspace: the first token's space is not text
   };
 
-  void add(const JsonPlace& place, int depth);
+  void add(const JsonNode& node, int depth);
   static void run(const Step& step, std::vector<std::string>& tokens);
 
   bool is_there_ = false;

@@ -24,33 +24,33 @@ void add_around(const std::vector<int32_t>& ids,
 
 HfTokenizer::HfTokenizer(const std::string& json, const std::string& file) {
   const nlohmann::json root = parse_json(json, file, "hf.file");
-  const JsonPlace place(root, file, "hf.file");
-  place.allow_only({"version",
-                    "truncation",
-                    "padding",
-                    "added_tokens",
-                    "normalizer",
-                    "pre_tokenizer",
-                    "post_processor",
-                    "decoder",
-                    "model"});
-  if (const auto version = place.find("version")) {
+  const JsonNode node(root, file, "hf.file");
+  node.allow_only({"version",
+                   "truncation",
+                   "padding",
+                   "added_tokens",
+                   "normalizer",
+                   "pre_tokenizer",
+                   "post_processor",
+                   "decoder",
+                   "model"});
+  if (const auto version = node.find("version")) {
     if (version->string() != "1.0") {
       version->fail("is \"", version->string(), "\" (expected \"1.0\")");
     }
   }
-  model_ = read_model(place.at("model"));
-  if (const auto part = place.find("normalizer")) {
+  model_ = read_model(node.at("model"));
+  if (const auto part = node.find("normalizer")) {
     normalizer_ = Normalizer(*part);
   }
-  if (const auto part = place.find("pre_tokenizer")) {
+  if (const auto part = node.find("pre_tokenizer")) {
     pre_tokenizer_ = PreTokenizer(*part);
   }
-  if (const auto part = place.find("decoder")) {
+  if (const auto part = node.find("decoder")) {
     decoder_ = Decoder(*part);
   }
   std::vector<int32_t> special;
-  if (const auto part = place.find("added_tokens")) {
+  if (const auto part = node.find("added_tokens")) {
     added_ = AddedTokens(*part, *model_, normalizer_);
     for (const AddedToken& token : added_.tokens()) {
       if (token.is_special && token.content.size() > 1) {
@@ -63,7 +63,7 @@ HfTokenizer::HfTokenizer(const std::string& json, const std::string& file) {
   for (const AddedToken& token : added_.tokens()) {
     vocab_size_ = std::max(vocab_size_, int64_t{token.id} + 1);
   }
-  if (const auto part = place.find("post_processor")) {
+  if (const auto part = node.find("post_processor")) {
     around_ = read_around_tokens(*part);
     for (const auto* ids : {&around_.before, &around_.after}) {
       for (const int32_t id : *ids) {

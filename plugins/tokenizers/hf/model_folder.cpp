@@ -10,7 +10,7 @@
 #include <optional>
 #include <system_error>
 
-#include "../engine/json_place.hpp"
+#include "../engine/json_node.hpp"
 #include "../engine/text_file.hpp"
 #include "../engine/utf8.hpp"
 
@@ -38,25 +38,25 @@ std::string read_template(const std::string& path) {
 }
 
 // The text of a special token: a string, or an object with "content".
-std::optional<std::string> token_text(const JsonPlace& place) {
-  if (place.value().is_string()) {
-    return place.string();
+std::optional<std::string> token_text(const JsonNode& node) {
+  if (node.value().is_string()) {
+    return node.string();
   }
-  if (place.value().is_object() && place.find("content")) {
-    return place.at("content").string();
+  if (node.value().is_object() && node.find("content")) {
+    return node.at("content").string();
   }
   return std::nullopt;
 }
 
-void add_special_tokens(const JsonPlace& place, ModelFolder& folder) {
+void add_special_tokens(const JsonNode& node, ModelFolder& folder) {
   constexpr std::string_view kSuffix = "_token";
-  for (const auto& [key, value] : place.object().items()) {
+  for (const auto& [key, value] : node.object().items()) {
     if (key.size() <= kSuffix.size() ||
         key.compare(key.size() - kSuffix.size(), kSuffix.size(), kSuffix) != 0 ||
         !(value.is_string() || value.is_object())) {
       continue;  // null, or a flag such as add_bos_token
     }
-    const JsonPlace member = place.member(key, value);
+    const JsonNode member = node.member(key, value);
     if (const auto text = token_text(member)) {
       folder.special_tokens.push_back({key, *text, member.name()});
     }
@@ -64,17 +64,17 @@ void add_special_tokens(const JsonPlace& place, ModelFolder& folder) {
 }
 
 // The template: a string, or a list of named ones, of which "default" counts.
-std::string read_chat_template(const JsonPlace& place) {
-  if (place.value().is_string()) {
-    return place.string();
+std::string read_chat_template(const JsonNode& node) {
+  if (node.value().is_string()) {
+    return node.string();
   }
-  for (size_t i = 0; i < place.array_size(); ++i) {
-    const JsonPlace one = place.at(i);
+  for (size_t i = 0; i < node.array_size(); ++i) {
+    const JsonNode one = node.at(i);
     if (one.at("name").string() == "default") {
       return one.at("template").string();
     }
   }
-  place.fail("has no template named \"default\"");
+  node.fail("has no template named \"default\"");
 }
 
 std::string* find_file(ModelFolder& folder, const char* name) {
@@ -202,9 +202,9 @@ ModelFolder read_model_folder(const std::string& path) {
     }
     folder.files.emplace_back(name, read_file(neighbor, kMostConfigBytes));
     const nlohmann::json json = parse_json(folder.files.back().second, neighbor, "hf.file");
-    const JsonPlace place(json, neighbor, "hf.file");
-    add_special_tokens(place, folder);
-    if (const auto chat_template = place.find("chat_template")) {
+    const JsonNode node(json, neighbor, "hf.file");
+    add_special_tokens(node, folder);
+    if (const auto chat_template = node.find("chat_template")) {
       folder.chat_template = read_chat_template(*chat_template);
     }
   }

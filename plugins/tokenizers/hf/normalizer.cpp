@@ -189,20 +189,20 @@ int64_t apply_char_map(std::string_view text, const CharMap& map, RewrittenCodes
 
 }  // namespace
 
-std::pair<std::string, bool> read_pattern(const JsonPlace& place) {
-  if (const auto text = place.find("String")) {
+std::pair<std::string, bool> read_pattern(const JsonNode& node) {
+  if (const auto text = node.find("String")) {
     return {text->string(), false};
   }
-  if (const auto text = place.find("Regex")) {
+  if (const auto text = node.find("Regex")) {
     return {text->string(), true};
   }
-  place.fail("has neither \"String\" nor \"Regex\"");
+  node.fail("has neither \"String\" nor \"Regex\"");
 }
 
-CharMap::CharMap(const JsonPlace& place) {
-  const std::optional<std::string> decoded = base64_bytes(place.string());
+CharMap::CharMap(const JsonNode& node) {
+  const std::optional<std::string> decoded = base64_bytes(node.string());
   if (!decoded) {
-    place.fail("is not base64");
+    node.fail("is not base64");
   }
   const std::string& bytes = *decoded;
   const auto read = [&](size_t at) {
@@ -213,7 +213,7 @@ CharMap::CharMap(const JsonPlace& place) {
     return value;
   };
   if (bytes.size() < 4 || read(0) > bytes.size() - 4 || read(0) < 4) {
-    place.fail("is no map of SentencePiece: it has ", bytes.size(), " bytes and a wrong size");
+    node.fail("is no map of SentencePiece: it has ", bytes.size(), " bytes and a wrong size");
   }
   const size_t num_units = read(0) / 4;
   for (size_t i = 0; i < num_units; ++i) {
@@ -221,7 +221,7 @@ CharMap::CharMap(const JsonPlace& place) {
   }
   replacements_ = bytes.substr(4 + num_units * 4);
   if (invalid_utf8(replacements_) != kNoOffset) {
-    place.fail("is no map of SentencePiece: its replacements are not UTF-8");
+    node.fail("is no map of SentencePiece: its replacements are not UTF-8");
   }
 }
 
@@ -256,89 +256,89 @@ std::optional<std::string_view> CharMap::find(std::string_view text) const {
   return std::nullopt;
 }
 
-void Normalizer::add(const JsonPlace& place, int depth) {
+void Normalizer::add(const JsonNode& node, int depth) {
   if (depth > kMostNested) {
-    place.fail("is nested too deeply (expected at most ", kMostNested, " sequences)");
+    node.fail("is nested too deeply (expected at most ", kMostNested, " sequences)");
   }
-  const JsonPlace type_place = place.at("type");
-  const std::string type = type_place.string();
+  const JsonNode type_node = node.at("type");
+  const std::string type = type_node.string();
   Step step;
   if (type == "Sequence") {
-    place.allow_only({"type", "normalizers"});
-    const JsonPlace list = place.at("normalizers");
+    node.allow_only({"type", "normalizers"});
+    const JsonNode list = node.at("normalizers");
     for (size_t i = 0; i < list.array_size(); ++i) {
       add(list.at(i), depth + 1);
     }
     return;
   }
   if (type == "NFC" || type == "NFD" || type == "NFKC" || type == "NFKD") {
-    place.allow_only({"type"});
+    node.allow_only({"type"});
     step.kind = Kind::kForm;
     step.form = type == "NFC"    ? UnicodeForm::kNfc
                 : type == "NFD"  ? UnicodeForm::kNfd
                 : type == "NFKC" ? UnicodeForm::kNfkc
                                  : UnicodeForm::kNfkd;
   } else if (type == "Lowercase") {
-    place.allow_only({"type"});
+    node.allow_only({"type"});
     step.kind = Kind::kLowercase;
   } else if (type == "Strip") {
-    place.allow_only({"type", "strip_left", "strip_right"});
+    node.allow_only({"type", "strip_left", "strip_right"});
     step.kind = Kind::kStrip;
-    step.strip_left = place.at("strip_left").boolean();
-    step.strip_right = place.at("strip_right").boolean();
+    step.strip_left = node.at("strip_left").boolean();
+    step.strip_right = node.at("strip_right").boolean();
   } else if (type == "StripAccents") {
-    place.allow_only({"type"});
+    node.allow_only({"type"});
     step.kind = Kind::kStripAccents;
   } else if (type == "Replace") {
-    place.allow_only({"type", "pattern", "content"});
+    node.allow_only({"type", "pattern", "content"});
     step.kind = Kind::kReplace;
-    const auto [text, is_regex] = read_pattern(place.at("pattern"));
-    step.content = place.at("content").string();
+    const auto [text, is_regex] = read_pattern(node.at("pattern"));
+    step.content = node.at("content").string();
     if (!is_regex && !text.empty()) {
       step.literal = text;
     } else {
-      step.regex = std::make_shared<const Regex>(text, "hf.pattern", place.at("pattern").name());
+      step.regex = std::make_shared<const Regex>(text, "hf.pattern", node.at("pattern").name());
     }
   } else if (type == "Prepend") {
-    place.allow_only({"type", "prepend"});
+    node.allow_only({"type", "prepend"});
     step.kind = Kind::kPrepend;
-    step.content = place.at("prepend").string();
+    step.content = node.at("prepend").string();
   } else if (type == "Precompiled") {
-    place.allow_only({"type", "precompiled_charsmap"});
+    node.allow_only({"type", "precompiled_charsmap"});
     step.kind = Kind::kCharMap;
-    step.char_map = std::make_shared<const CharMap>(place.at("precompiled_charsmap"));
+    step.char_map = std::make_shared<const CharMap>(node.at("precompiled_charsmap"));
   } else if (type == "BertNormalizer") {
-    place.allow_only({"type", "clean_text", "handle_chinese_chars", "strip_accents", "lowercase"});
+    node.allow_only({"type", "clean_text", "handle_chinese_chars", "strip_accents", "lowercase"});
     step.kind = Kind::kBert;
-    step.clean_text = place.at("clean_text").boolean();
-    step.handle_chinese_chars = place.at("handle_chinese_chars").boolean();
-    step.lowercase = place.at("lowercase").boolean();
-    step.strip_accents = place.boolean_or("strip_accents", step.lowercase);
+    step.clean_text = node.at("clean_text").boolean();
+    step.handle_chinese_chars = node.at("handle_chinese_chars").boolean();
+    step.lowercase = node.at("lowercase").boolean();
+    step.strip_accents = node.boolean_or("strip_accents", step.lowercase);
   } else if (type == "Nmt") {
-    place.allow_only({"type"});
+    node.allow_only({"type"});
     step.kind = Kind::kNmt;
   } else if (type == "ByteLevel") {
-    place.allow_only({"type"});
+    node.allow_only({"type"});
     step.kind = Kind::kByteLevel;
   } else {
-    type_place.fail(not_supported(type,
-                                  {"BertNormalizer",
-                                   "ByteLevel",
-                                   "Lowercase",
-                                   "NFC",
-                                   "NFD",
-                                   "NFKC",
-                                   "NFKD",
-                                   "Nmt",
-                                   "Precompiled",
-                                   "Prepend",
-                                   "Replace",
-                                   "Sequence",
-                                   "Strip",
-                                   "StripAccents"}));
+    type_node.fail(not_supported(type,
+                                 {"BertNormalizer",
+                                  "ByteLevel",
+                                  "Lowercase",
+                                  "NFC",
+                                  "NFD",
+                                  "NFKC",
+                                  "NFKD",
+                                  "Nmt",
+                                  "Precompiled",
+                                  "Prepend",
+                                  "Replace",
+                                  "Sequence",
+                                  "Strip",
+                                  "StripAccents"}));
   }
   if (steps_.size() == kMostSteps) {
-    place.fail("is one step too many (expected at most ", kMostSteps, ")");
+    node.fail("is one step too many (expected at most ", kMostSteps, ")");
   }
   steps_.push_back(std::move(step));
 }

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "../engine/json_place.hpp"
+#include "../engine/json_node.hpp"
 #include "../engine/regex.hpp"
 #include "split_text.hpp"
 #include "unicode_form.hpp"
@@ -21,7 +21,7 @@ namespace tenon {
 class CharMap {
  public:
   // Takes the base64 text of a file.
-  explicit CharMap(const JsonPlace& place);
+  explicit CharMap(const JsonNode& node);
   // What the first code points of `text` are replaced by, by the shortest entry; nothing if there
   // is no entry.
   std::optional<std::string_view> find(std::string_view text) const;
@@ -34,7 +34,7 @@ class CharMap {
 class Normalizer {
  public:
   Normalizer() = default;
-  explicit Normalizer(const JsonPlace& place) { add(place, 0); }
+  explicit Normalizer(const JsonNode& node) { add(node, 0); }
 
   bool empty() const { return steps_.empty(); }
   void apply(SplitText& text) const;
@@ -69,14 +69,14 @@ class Normalizer {
     std::shared_ptr<const CharMap> char_map;
   };
 
-  void add(const JsonPlace& place, int depth);
+  void add(const JsonNode& node, int depth);
   static void run(const Step& step, SplitText& text);
 
   std::vector<Step> steps_;
 };
 
 // Reads {"String": ..} or {"Regex": ..}; returns the text and whether it is a regular expression.
-std::pair<std::string, bool> read_pattern(const JsonPlace& place);
+std::pair<std::string, bool> read_pattern(const JsonNode& node);
 
 // Nesting of sequences that is accepted.
 constexpr int kMostNested = 32;

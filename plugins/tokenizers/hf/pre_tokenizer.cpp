@@ -18,8 +18,8 @@ const SplitPattern& gpt2_pattern() {
 
 }  // namespace
 
-PreTokenizer::Behavior PreTokenizer::read_behavior(const JsonPlace& place) {
-  const std::string name = place.string();
+PreTokenizer::Behavior PreTokenizer::read_behavior(const JsonNode& node) {
+  const std::string name = node.string();
   if (name == "Removed") {
     return Behavior::kRemoved;
   }
@@ -35,108 +35,108 @@ PreTokenizer::Behavior PreTokenizer::read_behavior(const JsonPlace& place) {
   if (name == "Contiguous") {
     return Behavior::kContiguous;
   }
-  place.fail(not_supported(
+  node.fail(not_supported(
       name, {"Removed", "Isolated", "MergedWithPrevious", "MergedWithNext", "Contiguous"}));
 }
 
-void PreTokenizer::add(const JsonPlace& place, int depth) {
+void PreTokenizer::add(const JsonNode& node, int depth) {
   if (depth > kMostNested) {
-    place.fail("is nested too deeply (expected at most ", kMostNested, " sequences)");
+    node.fail("is nested too deeply (expected at most ", kMostNested, " sequences)");
   }
-  const JsonPlace type_place = place.at("type");
-  const std::string type = type_place.string();
+  const JsonNode type_node = node.at("type");
+  const std::string type = type_node.string();
   Step step;
   if (type == "Sequence") {
-    place.allow_only({"type", "pretokenizers"});
-    const JsonPlace list = place.at("pretokenizers");
+    node.allow_only({"type", "pretokenizers"});
+    const JsonNode list = node.at("pretokenizers");
     for (size_t i = 0; i < list.array_size(); ++i) {
       add(list.at(i), depth + 1);
     }
     return;
   }
   if (type == "ByteLevel") {
-    place.allow_only({"type", "add_prefix_space", "trim_offsets", "use_regex"});
+    node.allow_only({"type", "add_prefix_space", "trim_offsets", "use_regex"});
     step.kind = Kind::kByteLevel;
-    step.adds_space = place.at("add_prefix_space").boolean();
-    step.has_regex = place.boolean_or("use_regex", true);
+    step.adds_space = node.at("add_prefix_space").boolean();
+    step.has_regex = node.boolean_or("use_regex", true);
   } else if (type == "Split") {
-    place.allow_only({"type", "pattern", "behavior", "invert"});
+    node.allow_only({"type", "pattern", "behavior", "invert"});
     step.kind = Kind::kSplit;
-    step.behavior = read_behavior(place.at("behavior"));
-    step.is_inverted = place.at("invert").boolean();
-    const auto [text, is_regex] = read_pattern(place.at("pattern"));
+    step.behavior = read_behavior(node.at("behavior"));
+    step.is_inverted = node.at("invert").boolean();
+    const auto [text, is_regex] = read_pattern(node.at("pattern"));
     if (is_regex || text.empty()) {
-      step.pattern.emplace(text, "hf.pattern", place.at("pattern").name());
+      step.pattern.emplace(text, "hf.pattern", node.at("pattern").name());
     } else {
       step.literal = text;
     }
   } else if (type == "Whitespace") {
-    place.allow_only({"type"});
+    node.allow_only({"type"});
     step.kind = Kind::kWhitespace;
   } else if (type == "WhitespaceSplit") {
-    place.allow_only({"type"});
+    node.allow_only({"type"});
     step.kind = Kind::kWhitespaceSplit;
   } else if (type == "BertPreTokenizer") {
-    place.allow_only({"type"});
+    node.allow_only({"type"});
     step.kind = Kind::kBert;
   } else if (type == "Metaspace") {
-    place.allow_only(
+    node.allow_only(
         {"type", "replacement", "prepend_scheme", "split", "add_prefix_space", "str_rep"});
     step.kind = Kind::kMetaspace;
-    step.character = place.at("replacement").code_point();
-    step.splits = place.boolean_or("split", true);
-    const std::string scheme = place.string_or("prepend_scheme", "always");
+    step.character = node.at("replacement").code_point();
+    step.splits = node.boolean_or("split", true);
+    const std::string scheme = node.string_or("prepend_scheme", "always");
     if (scheme == "first") {
       step.prepend = Prepend::kFirst;
     } else if (scheme == "never") {
       step.prepend = Prepend::kNever;
     } else if (scheme != "always") {
-      place.at("prepend_scheme").fail(not_supported(scheme, {"first", "never", "always"}));
+      node.at("prepend_scheme").fail(not_supported(scheme, {"first", "never", "always"}));
     }
-    if (!place.boolean_or("add_prefix_space", true) && step.prepend != Prepend::kNever) {
-      place.at("add_prefix_space")
+    if (!node.boolean_or("add_prefix_space", true) && step.prepend != Prepend::kNever) {
+      node.at("add_prefix_space")
           .fail("is false, but \"prepend_scheme\" is \"", scheme, "\" (expected \"never\")");
     }
   } else if (type == "Punctuation") {
-    place.allow_only({"type", "behavior"});
+    node.allow_only({"type", "behavior"});
     step.kind = Kind::kPunctuation;
-    if (const auto behavior = place.find("behavior")) {
+    if (const auto behavior = node.find("behavior")) {
       step.behavior = read_behavior(*behavior);
     }
   } else if (type == "Digits") {
-    place.allow_only({"type", "individual_digits"});
+    node.allow_only({"type", "individual_digits"});
     step.kind = Kind::kDigits;
     step.behavior =
-        place.at("individual_digits").boolean() ? Behavior::kIsolated : Behavior::kContiguous;
+        node.at("individual_digits").boolean() ? Behavior::kIsolated : Behavior::kContiguous;
   } else if (type == "CharDelimiterSplit") {
-    place.allow_only({"type", "delimiter"});
+    node.allow_only({"type", "delimiter"});
     step.kind = Kind::kDelimiter;
-    step.character = place.at("delimiter").code_point();
+    step.character = node.at("delimiter").code_point();
   } else if (type == "UnicodeScripts") {
-    place.allow_only({"type"});
+    node.allow_only({"type"});
     step.kind = Kind::kScripts;
   } else if (type == "FixedLength") {
-    place.allow_only({"type", "length"});
+    node.allow_only({"type", "length"});
     step.kind = Kind::kFixedLength;
-    const auto length = place.find("length");
+    const auto length = node.find("length");
     step.length = length ? static_cast<size_t>(length->integer(1, INT32_MAX)) : 5;
   } else {
-    type_place.fail(not_supported(type,
-                                  {"BertPreTokenizer",
-                                   "ByteLevel",
-                                   "CharDelimiterSplit",
-                                   "Digits",
-                                   "FixedLength",
-                                   "Metaspace",
-                                   "Punctuation",
-                                   "Sequence",
-                                   "Split",
-                                   "UnicodeScripts",
-                                   "Whitespace",
-                                   "WhitespaceSplit"}));
+    type_node.fail(not_supported(type,
+                                 {"BertPreTokenizer",
+                                  "ByteLevel",
+                                  "CharDelimiterSplit",
+                                  "Digits",
+                                  "FixedLength",
+                                  "Metaspace",
+                                  "Punctuation",
+                                  "Sequence",
+                                  "Split",
+                                  "UnicodeScripts",
+                                  "Whitespace",
+                                  "WhitespaceSplit"}));
   }
   if (steps_.size() == kMostSteps) {
-    place.fail("is one step too many (expected at most ", kMostSteps, ")");
+    node.fail("is one step too many (expected at most ", kMostSteps, ")");
   }
   steps_.push_back(std::move(step));
 }

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "../engine/json_place.hpp"
+#include "../engine/json_node.hpp"
 #include "../engine/split_pattern.hpp"
 #include "split_text.hpp"
 
@@ -18,7 +18,7 @@ namespace tenon {
 class PreTokenizer {
  public:
   PreTokenizer() = default;
-  explicit PreTokenizer(const JsonPlace& place) { add(place, 0); }
+  explicit PreTokenizer(const JsonNode& node) { add(node, 0); }
 
   void apply(SplitText& text) const;
 
@@ -61,8 +61,8 @@ class PreTokenizer {
     bool is_match;
   };
 
-  void add(const JsonPlace& place, int depth);
-  static Behavior read_behavior(const JsonPlace& place);
+  void add(const JsonNode& node, int depth);
+  static Behavior read_behavior(const JsonNode& node);
   static void run(const Step& step, SplitText& text);
   template <class Find>
   static void split(SplitText& text, Behavior behavior, bool is_inverted, Find&& find);

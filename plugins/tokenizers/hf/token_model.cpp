@@ -30,44 +30,44 @@ void TokenModel::exclude(const std::vector<int32_t>& ids) {
   }
 }
 
-void TokenModel::read_vocabulary(const JsonPlace& place) {
+void TokenModel::read_vocabulary(const JsonNode& node) {
   // The largest id sizes the table, so it must be explained by the number of tokens.
   constexpr int64_t kAlways = int64_t{1} << 16;
   constexpr int64_t kIdsPerToken = 8;
-  const auto n = static_cast<int64_t>(place.object().size());
+  const auto n = static_cast<int64_t>(node.object().size());
   const int64_t most = std::min(kMostIds, std::max(kAlways, n * kIdsPerToken));
-  for (const auto& [text, id] : place.value().items()) {
+  for (const auto& [text, id] : node.value().items()) {
     const bool is_valid =
         id.is_number_unsigned() && id.get<uint64_t>() < static_cast<uint64_t>(most);
     add_token(text,
               static_cast<int32_t>(is_valid ? id.get<int64_t>()
-                                            : place.member(text, id).integer(0, most - 1)));
+                                            : node.member(text, id).integer(0, most - 1)));
   }
 }
 
-std::unique_ptr<TokenModel> read_model(const JsonPlace& place) {
+std::unique_ptr<TokenModel> read_model(const JsonNode& node) {
   std::string type;
-  if (const auto named = place.find("type")) {
+  if (const auto named = node.find("type")) {
     type = named->string();
   } else {  // files of early versions have no type
-    type = place.find("merges")                     ? "BPE"
-           : place.find("max_input_chars_per_word") ? "WordPiece"
-           : place.at("vocab").value().is_array()   ? "Unigram"
-                                                    : "WordLevel";
+    type = node.find("merges")                     ? "BPE"
+           : node.find("max_input_chars_per_word") ? "WordPiece"
+           : node.at("vocab").value().is_array()   ? "Unigram"
+                                                   : "WordLevel";
   }
   if (type == "BPE") {
-    return std::make_unique<BpeModel>(place);
+    return std::make_unique<BpeModel>(node);
   }
   if (type == "Unigram") {
-    return std::make_unique<UnigramModel>(place);
+    return std::make_unique<UnigramModel>(node);
   }
   if (type == "WordPiece") {
-    return std::make_unique<WordPieceModel>(place);
+    return std::make_unique<WordPieceModel>(node);
   }
   if (type == "WordLevel") {
-    return std::make_unique<WordLevelModel>(place);
+    return std::make_unique<WordLevelModel>(node);
   }
-  place.at("type").fail(not_supported(type, {"BPE", "Unigram", "WordLevel", "WordPiece"}));
+  node.at("type").fail(not_supported(type, {"BPE", "Unigram", "WordLevel", "WordPiece"}));
 }
 
 }  // namespace tenon

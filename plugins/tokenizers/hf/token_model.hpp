@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "../engine/byte_bpe.hpp"
-#include "../engine/json_place.hpp"
+#include "../engine/json_node.hpp"
 #include "../engine/token_map.hpp"
 
 namespace tenon {
@@ -66,7 +66,7 @@ class TokenModel {
     return is_excluded(id) ? TokenMap::kNone : id;
   }
   // Reads {"token": id, ..}.
-  void read_vocabulary(const JsonPlace& place);
+  void read_vocabulary(const JsonNode& node);
 
   TokenMap tokens_;
   std::vector<std::string> texts_;  // by id
@@ -77,7 +77,7 @@ class TokenModel {
 // Byte pair encoding of characters, with unknown tokens, byte tokens, prefixes and suffixes.
 class BpeModel : public TokenModel {
  public:
-  explicit BpeModel(const JsonPlace& place);
+  explicit BpeModel(const JsonNode& node);
   void exclude(const std::vector<int32_t>& ids) override;
   void encode(std::string_view piece, std::vector<ModelToken>& out) const override;
   // The same vocabulary for words of bytes, whose tokens are in the byte-level alphabet; null if it
@@ -99,7 +99,7 @@ class BpeModel : public TokenModel {
 
 class UnigramModel : public TokenModel {
  public:
-  explicit UnigramModel(const JsonPlace& place);
+  explicit UnigramModel(const JsonNode& node);
   ~UnigramModel() override;
   void exclude(const std::vector<int32_t>& ids) override;
   void encode(std::string_view piece, std::vector<ModelToken>& out) const override;
@@ -117,7 +117,7 @@ class UnigramModel : public TokenModel {
 
 class WordPieceModel : public TokenModel {
  public:
-  explicit WordPieceModel(const JsonPlace& place);
+  explicit WordPieceModel(const JsonNode& node);
   void encode(std::string_view piece, std::vector<ModelToken>& out) const override;
 
  private:
@@ -128,13 +128,13 @@ class WordPieceModel : public TokenModel {
 
 class WordLevelModel : public TokenModel {
  public:
-  explicit WordLevelModel(const JsonPlace& place);
+  explicit WordLevelModel(const JsonNode& node);
   void encode(std::string_view piece, std::vector<ModelToken>& out) const override;
 
  private:
   std::string unknown_;
 };
 
-std::unique_ptr<TokenModel> read_model(const JsonPlace& place);
+std::unique_ptr<TokenModel> read_model(const JsonNode& node);
 
 }  // namespace tenon

@@ -19,10 +19,10 @@ struct UnigramModel::Trie {
 
 UnigramModel::~UnigramModel() = default;
 
-UnigramModel::UnigramModel(const JsonPlace& place) {
+UnigramModel::UnigramModel(const JsonNode& node) {
   constexpr double kUnknownPenalty = 10.0;
-  place.allow_only({"type", "vocab", "unk_id", "byte_fallback"});
-  const JsonPlace vocabulary = place.at("vocab");
+  node.allow_only({"type", "vocab", "unk_id", "byte_fallback"});
+  const JsonNode vocabulary = node.at("vocab");
   const size_t n = vocabulary.array_size();
   if (static_cast<int64_t>(n) > kMostIds) {
     vocabulary.fail("has ", n, " tokens (expected at most ", kMostIds, ")");
@@ -40,10 +40,10 @@ UnigramModel::UnigramModel(const JsonPlace& place) {
     lowest = std::min(lowest, scores_.back());
   }
   unknown_score_ = lowest - kUnknownPenalty;
-  if (const auto unknown = place.find("unk_id")) {
+  if (const auto unknown = node.find("unk_id")) {
     unknown_ = static_cast<int32_t>(unknown->integer(0, static_cast<int64_t>(n) - 1));
   }
-  has_byte_tokens_ = place.boolean_or("byte_fallback", false);
+  has_byte_tokens_ = node.boolean_or("byte_fallback", false);
   for (unsigned byte = 0; byte < 256; ++byte) {
     std::array<char, 8> text{};
     std::snprintf(text.data(), text.size(), "<0x%02X>", byte);

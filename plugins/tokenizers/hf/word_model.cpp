@@ -13,14 +13,13 @@ constexpr const char* kNoUnknown = "the vocabulary has no token for it, and lack
 
 }  // namespace
 
-WordPieceModel::WordPieceModel(const JsonPlace& place) {
-  place.allow_only(
+WordPieceModel::WordPieceModel(const JsonNode& node) {
+  node.allow_only(
       {"type", "unk_token", "continuing_subword_prefix", "max_input_chars_per_word", "vocab"});
-  unknown_ = place.at("unk_token").string();
-  prefix_ = place.at("continuing_subword_prefix").string();
-  most_characters_ =
-      static_cast<size_t>(place.at("max_input_chars_per_word").integer(0, INT32_MAX));
-  read_vocabulary(place.at("vocab"));
+  unknown_ = node.at("unk_token").string();
+  prefix_ = node.at("continuing_subword_prefix").string();
+  most_characters_ = static_cast<size_t>(node.at("max_input_chars_per_word").integer(0, INT32_MAX));
+  read_vocabulary(node.at("vocab"));
 }
 
 void WordPieceModel::encode(std::string_view piece, std::vector<ModelToken>& out) const {
@@ -64,10 +63,10 @@ void WordPieceModel::encode(std::string_view piece, std::vector<ModelToken>& out
   }
 }
 
-WordLevelModel::WordLevelModel(const JsonPlace& place) {
-  place.allow_only({"type", "unk_token", "vocab"});
-  unknown_ = place.at("unk_token").string();
-  read_vocabulary(place.at("vocab"));
+WordLevelModel::WordLevelModel(const JsonNode& node) {
+  node.allow_only({"type", "unk_token", "vocab"});
+  unknown_ = node.at("unk_token").string();
+  read_vocabulary(node.at("vocab"));
 }
 
 void WordLevelModel::encode(std::string_view piece, std::vector<ModelToken>& out) const {

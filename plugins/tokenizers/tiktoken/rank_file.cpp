@@ -9,7 +9,7 @@
 #include <optional>
 #include <utility>
 
-#include "../engine/json_place.hpp"
+#include "../engine/json_node.hpp"
 
 namespace tenon {
 namespace {
@@ -109,15 +109,15 @@ std::string name_of_special(const std::string& text) {
 
 RankFile read_tekken(const std::string& text, const std::string& file) {
   const nlohmann::json json = parse_json(text, file, "tiktoken.file");
-  const JsonPlace place(json, file, "tiktoken.file");
-  const JsonPlace config = place.at("config");
+  const JsonNode root(json, file, "tiktoken.file");
+  const JsonNode config = root.at("config");
   RankFile out;
   out.is_tekken = true;
   out.pattern = config.at("pattern").string();
   const int64_t num_specials = config.at("default_num_special_tokens").integer(0, int64_t{1} << 16);
   const int64_t vocab_size = config.at("default_vocab_size").integer(num_specials + 1, kMostRanks);
   out.first_id = num_specials;
-  const JsonPlace vocabulary = place.at("vocab");
+  const JsonNode vocabulary = root.at("vocab");
   const auto size = static_cast<int64_t>(vocabulary.array_size());
   if (size < vocab_size - num_specials) {
     vocabulary.fail("has ",
@@ -127,9 +127,9 @@ RankFile read_tekken(const std::string& text, const std::string& file) {
                     ", by \"default_vocab_size\")");
   }
   for (int64_t rank = 0; rank < vocab_size - num_specials; ++rank) {
-    const JsonPlace one = vocabulary.at(static_cast<size_t>(rank));
+    const JsonNode one = vocabulary.at(static_cast<size_t>(rank));
     one.at("rank").integer(rank, rank);
-    const JsonPlace base64 = one.at("token_bytes");
+    const JsonNode base64 = one.at("token_bytes");
     std::optional<std::string> bytes = base64_bytes(base64.string());
     if (!bytes) {
       base64.fail("is not base64");
@@ -137,20 +137,20 @@ RankFile read_tekken(const std::string& text, const std::string& file) {
     add_token(out, std::move(*bytes), one.name());
   }
   std::vector<std::string> specials(kTekkenSpecials.begin(), kTekkenSpecials.end());
-  if (const auto listed = place.find("special_tokens")) {
+  if (const auto listed = root.find("special_tokens")) {
     specials.clear();
     for (size_t i = 0; i < listed->array_size(); ++i) {
-      const JsonPlace one = listed->at(i);
+      const JsonNode one = listed->at(i);
       one.at("rank").integer(static_cast<int64_t>(i), static_cast<int64_t>(i));
       specials.push_back(one.at("token_str").string());
     }
   }
   if (static_cast<int64_t>(specials.size()) > num_specials) {
-    place.fail("has ",
-               specials.size(),
-               " special tokens (expected at most ",
-               num_specials,
-               ", by \"default_num_special_tokens\")");
+    root.fail("has ",
+              specials.size(),
+              " special tokens (expected at most ",
+              num_specials,
+              ", by \"default_num_special_tokens\")");
   }
   for (int64_t id = 0; id < num_specials; ++id) {
     const auto at = static_cast<size_t>(id);

@@ -239,11 +239,11 @@ BadPlugin with_broken_rule(const std::string& kind, const std::string& rule) {
   std::string patch = use->patch;
   const std::string fields = std::string(R"("type": ")") + use->type + R"(", "options": {)" + own +
                              R"("fault": ")" + rule + R"("})";
-  const std::pair<std::string, std::string> places[] = {{"@USE@", "{" + fields + "}"},
-                                                        {"@FIELDS@", fields}};
-  for (const auto& [place, text] : places) {
-    if (const auto at = patch.find(place); at != std::string::npos) {
-      patch.replace(at, place.size(), text);
+  const std::pair<std::string, std::string> marks[] = {{"@USE@", "{" + fields + "}"},
+                                                       {"@FIELDS@", fields}};
+  for (const auto& [mark, text] : marks) {
+    if (const auto at = patch.find(mark); at != std::string::npos) {
+      patch.replace(at, mark.size(), text);
     }
   }
   constexpr std::string_view kMap = R"({"type": "rule_map"})";

@@ -217,9 +217,9 @@ TEST_CASE("a flipped bit in a box is reported by each rank that reads it", "[che
   {
     std::fstream stream(file, std::ios::in | std::ios::out | std::ios::binary);
     stream.seekg(-3, std::ios::end);
-    const auto place = stream.tellg();
+    const auto position = stream.tellg();
     const char byte = static_cast<char>(stream.get() ^ 4);
-    stream.seekp(place);
+    stream.seekp(position);
     stream.put(byte);
   }
   for (const Split& to : splits()) {

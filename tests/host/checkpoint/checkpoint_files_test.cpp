@@ -110,9 +110,9 @@ class Saved {
   void spoil(const std::string& file, int64_t at, int bit = 2) const {
     std::fstream stream(path(file), std::ios::in | std::ios::out | std::ios::binary);
     stream.seekg(at, at < 0 ? std::ios::end : std::ios::beg);
-    const auto place = stream.tellg();
+    const auto position = stream.tellg();
     const char byte = static_cast<char>(stream.get() ^ (1 << bit));
-    stream.seekp(place);
+    stream.seekp(position);
     stream.put(byte);
   }
 

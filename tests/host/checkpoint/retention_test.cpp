@@ -76,9 +76,9 @@ TEST_CASE("a pinned checkpoint stays, and takes nobody's place", "[checkpoint]")
 
 TEST_CASE("where a place has no checksum, both orders must select what is removed",
           "[checkpoint]") {
-  const auto at = [](const char* name, int64_t step, const char* time, bool is_place_known) {
+  const auto at = [](const char* name, int64_t step, const char* time, bool is_order_known) {
     return KeptCheckpoint{
-        .name = name, .step = step, .time = time, .is_place_known = is_place_known};
+        .name = name, .step = step, .time = time, .is_order_known = is_order_known};
   };
   // A flipped bit moved the checkpoint of step 85 behind the others; then 105 was saved.
   std::vector<KeptCheckpoint> kept = {at("90", 90, "12:02", false),

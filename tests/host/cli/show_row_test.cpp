@@ -21,7 +21,7 @@ namespace {
 TEST_CASE("a row is shown in numbers that read back as the same", "[cli]") {
   const std::vector<RowColumn> columns = {{"vector", {double{0.1F}, -2.5, 1e-30F}, true},
                                           {"slot.sum", {0.1}, false}};
-  const ShownRow row = {.table = "user", .id = -7, .place = "as it starts"};
+  const ShownRow row = {.table = "user", .id = -7, .source = "as it starts"};
   CHECK(row_text(row, columns, RowTextForm::kLines) ==
         "table user, id -7, as it starts\n"
         "  vector    0.1 -2.5 1e-30\n"
@@ -30,7 +30,7 @@ TEST_CASE("a row is shown in numbers that read back as the same", "[cli]") {
         "table user, id -7, as it starts\n"
         "  a\\x0ab  1\n"
         "  c\\x1b   2\n");
-  CHECK(row_text({.table = "user", .id = 1, .place = "p"},
+  CHECK(row_text({.table = "user", .id = 1, .source = "p"},
                  {{"vector", {0.5}, true}, {"count", {3}, false}},
                  RowTextForm::kJson) ==
         "{\"table\":\"user\",\"id\":1,\"place\":\"p\",\"columns\":{\"vector\":[0.5],\"count\":3.0}}"

@@ -21,7 +21,7 @@ fs::path fake_gpu() {
   return build_dir() / "tests/fake_gpu";
 }
 
-GpuPlaces fake_places() {
+GpuFiles fake_files() {
   return {.module = fake_gpu() / "lib/tenon_cuda.so",
           .driver = (fake_gpu() / "driver/libcuda.so.1").string()};
 }
@@ -39,9 +39,9 @@ class Variable {
 };
 
 // What the error says with which `name` is refused; "" where it is not.
-std::string refusal(const std::string& name, const GpuPlaces& places) {
+std::string refusal(const std::string& name, const GpuFiles& files) {
   try {
-    static_cast<void>(open_device(name, places));
+    static_cast<void>(open_device(name, files));
   } catch (const Error& error) {
     CHECK(error.id() == "device.unavailable");
     return error.what();
@@ -58,15 +58,15 @@ TEST_CASE("the CPU is always there, and needs no driver", "[device]") {
 
 TEST_CASE("names of no device are refused", "[device]") {
   for (const char* const name : {"", "tpu", "cuda:", "cuda:x", "cuda:-1", "cuda:1x", "cuda:999"}) {
-    CHECK_THAT(refusal(name, fake_places()), contains_text("is not a device"));
+    CHECK_THAT(refusal(name, fake_files()), contains_text("is not a device"));
   }
 }
 
 TEST_CASE("a machine without a driver has no GPU, and auto takes its CPU", "[device]") {
-  const GpuPlaces places{.module = fake_places().module, .driver = "libnodriver.so.1"};
-  CHECK_THAT(refusal("cuda", places), contains_text("no NVIDIA driver found"));
-  CHECK_THAT(refusal("cuda:1", places), contains_text("pass --device cpu"));
-  const ComputeDevice device = open_device("auto", places);
+  const GpuFiles files{.module = fake_files().module, .driver = "libnodriver.so.1"};
+  CHECK_THAT(refusal("cuda", files), contains_text("no NVIDIA driver found"));
+  CHECK_THAT(refusal("cuda:1", files), contains_text("pass --device cpu"));
+  const ComputeDevice device = open_device("auto", files);
   CHECK(device.gpu == nullptr);
   CHECK(device.torch == at::Device(at::kCPU));
   CHECK(device.warning.empty());
@@ -82,27 +82,27 @@ TEST_CASE("a library that is no driver is told from one", "[device]") {
 TEST_CASE("a driver that fails or detects no GPU says so", "[device]") {
   {
     const Variable broken("FAKE_CUDA_INIT", "999");
-    CHECK_THAT(refusal("cuda", fake_places()), contains_text("the fake driver is out of order"));
-    CHECK(open_device("auto", fake_places()).gpu == nullptr);
+    CHECK_THAT(refusal("cuda", fake_files()), contains_text("the fake driver is out of order"));
+    CHECK(open_device("auto", fake_files()).gpu == nullptr);
   }
   {
     const Variable hidden("FAKE_CUDA_INIT", "100");
-    CHECK_THAT(refusal("cuda", fake_places()), contains_text("CUDA_VISIBLE_DEVICES"));
+    CHECK_THAT(refusal("cuda", fake_files()), contains_text("CUDA_VISIBLE_DEVICES"));
   }
   const Variable none("FAKE_CUDA_GPUS", "0");
-  CHECK_THAT(refusal("cuda", fake_places()), contains_text("detects no GPU"));
+  CHECK_THAT(refusal("cuda", fake_files()), contains_text("detects no GPU"));
 }
 
 TEST_CASE("a GPU beyond the last is refused by number", "[device]") {
   const Variable two("FAKE_CUDA_GPUS", "2");
-  CHECK_THAT(refusal("cuda:2", fake_places()),
+  CHECK_THAT(refusal("cuda:2", fake_files()),
              contains_text("the last GPU of this machine is cuda:1"));
-  CHECK(refusal("cuda:1", fake_places()).empty());
+  CHECK(refusal("cuda:1", fake_files()).empty());
 }
 
 TEST_CASE("a GPU is opened through the module", "[device]") {
   for (const char* const name : {"cuda", "cuda:0", "auto"}) {
-    const ComputeDevice device = open_device(name, fake_places());
+    const ComputeDevice device = open_device(name, fake_files());
     REQUIRE(device.gpu != nullptr);
     CHECK(device.torch == device.gpu->device());
     CHECK(device.warning.empty());
@@ -111,28 +111,28 @@ TEST_CASE("a GPU is opened through the module", "[device]") {
 }
 
 TEST_CASE("without a module a GPU is refused, and auto says why it is left unused", "[device]") {
-  GpuPlaces places = fake_places();
-  places.module = "/none/tenon_cuda.so";
-  CHECK_THAT(refusal("cuda", places), contains_text("this build has no CUDA module"));
-  const ComputeDevice device = open_device("auto", places);
+  GpuFiles files = fake_files();
+  files.module = "/none/tenon_cuda.so";
+  CHECK_THAT(refusal("cuda", files), contains_text("this build has no CUDA module"));
+  const ComputeDevice device = open_device("auto", files);
   CHECK(device.gpu == nullptr);
   CHECK_THAT(device.warning, contains_text("a GPU exists, but the run uses the CPU"));
 }
 
 TEST_CASE("a module that cannot be loaded, or is of another build, is refused", "[device]") {
   const ScratchFolder folder;
-  GpuPlaces places = fake_places();
-  places.module = folder.write("tenon_cuda.so", "no library");
-  CHECK_THAT(refusal("cuda", places), contains_text("cannot be loaded"));
-  places.module = fake_gpu() / "lib/foreign.so";
-  CHECK_THAT(refusal("cuda", places), contains_text("belongs to another build: it has 0.0.7"));
-  places.module = fake_gpu() / "driver/libcuda.so.1";
-  CHECK_THAT(refusal("cuda", places), contains_text("it has no build id"));
+  GpuFiles files = fake_files();
+  files.module = folder.write("tenon_cuda.so", "no library");
+  CHECK_THAT(refusal("cuda", files), contains_text("cannot be loaded"));
+  files.module = fake_gpu() / "lib/foreign.so";
+  CHECK_THAT(refusal("cuda", files), contains_text("belongs to another build: it has 0.0.7"));
+  files.module = fake_gpu() / "driver/libcuda.so.1";
+  CHECK_THAT(refusal("cuda", files), contains_text("it has no build id"));
 }
 
 TEST_CASE("what keeps the module from opening a GPU is told", "[device]") {
   const Variable failure("FAKE_GPU_OPEN", "it is on fire");
-  CHECK_THAT(refusal("cuda", fake_places()), contains_text("GPU 0 cannot be used: it is on fire"));
+  CHECK_THAT(refusal("cuda", fake_files()), contains_text("GPU 0 cannot be used: it is on fire"));
 }
 
 TEST_CASE("a program finds its module in its build tree, or where both were installed",
@@ -141,16 +141,16 @@ TEST_CASE("a program finds its module in its build tree, or where both were inst
   fs::create_directories(folder.path() / "bin");
   const fs::path program = folder.path() / "bin/tenon";
   const fs::path built = folder.path() / "lib/tenon_cuda.so";
-  CHECK(gpu_places_of(program).module == built);
-  CHECK(gpu_places_of(program).driver == "libcuda.so.1");
+  CHECK(gpu_files_of(program).module == built);
+  CHECK(gpu_files_of(program).driver == "libcuda.so.1");
   const fs::path installed =
       (program.parent_path() / TENON_INSTALLED_GPU_MODULE).lexically_normal();
   fs::create_directories(installed.parent_path());
   std::ofstream(installed) << "module";
-  CHECK(gpu_places_of(program).module == installed);
+  CHECK(gpu_files_of(program).module == installed);
   fs::create_directories(built.parent_path());
   std::ofstream(built) << "module";
-  CHECK(gpu_places_of(program).module == built);
+  CHECK(gpu_files_of(program).module == built);
 }
 
 }  // namespace

@@ -33,16 +33,16 @@ struct FirstGpu {
 // Opened once: a process has one.
 const FirstGpu& first_gpu() {
   static const FirstGpu first = []() -> FirstGpu {
-    const GpuPlaces places = gpu_places_of(host_program());
-    const GpuDriver driver = ask_gpu_driver(places.driver);
+    const GpuFiles files = gpu_files_of(host_program());
+    const GpuDriver driver = ask_gpu_driver(files.driver);
     if (driver.num_gpus == 0) {
       return {.device = {}, .missing = driver.problem};
     }
-    if (!std::filesystem::exists(places.module)) {
+    if (!std::filesystem::exists(files.module)) {
       return {.device = {}, .missing = "this build has no CUDA module"};
     }
     choose_reproducible_gpu_math();
-    return {.device = open_device("cuda", places), .missing = ""};
+    return {.device = open_device("cuda", files), .missing = ""};
   }();
   return first;
 }

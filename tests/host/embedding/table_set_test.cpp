@@ -102,7 +102,7 @@ at::Tensor row_of(const Table& table, int64_t id) {
   return value;
 }
 
-const CallPlace kFirst{.step = 1, .microbatch = 0, .is_train = true};
+const CallPoint kFirst{.step = 1, .microbatch = 0, .is_train = true};
 
 LookupUse lookup(const std::string& column, uint32_t pooling = TENON_POOL_NONE, size_t table = 0) {
   return {.value = column,
@@ -203,8 +203,8 @@ struct PreviewedStep {
 
   PreviewedStep(TableSet& tables, const std::vector<Batch>& batches, uint64_t step) {
     const auto run = [&](size_t m, TableSet::Lookup how, std::vector<at::Tensor>& read) {
-      const CallPlace place{.step = step, .microbatch = static_cast<uint32_t>(m), .is_train = true};
-      const auto pass = tables.begin(&batches[m], place, how);
+      const CallPoint point{.step = step, .microbatch = static_cast<uint32_t>(m), .is_train = true};
+      const auto pass = tables.begin(&batches[m], point, how);
       read.push_back(pass->rows(0, {}).clone());
       read.push_back(pass->rows(1, batches[m].fields[0] + 1).clone());
       pass->take_grad(0, {});
@@ -410,14 +410,14 @@ TEST_CASE("an optimizer of fp32 alone is not given narrow values", "[embedding]"
 TEST_CASE("tables that are saved and loaded go on with the same bits", "[embedding]") {
   TestOptimizer test;
   const auto step = [](TableSet& tables, uint64_t number) {
-    const CallPlace place{.step = number, .microbatch = 0, .is_train = true};
+    const CallPoint point{.step = number, .microbatch = 0, .is_train = true};
     const auto first = static_cast<int64_t>(number);
     const Batch batch = batch_of({{"a", longs({first, first + 1, 3})}}, 3);
-    const auto pass = tables.begin(&batch, place, TableSet::Lookup::kTrain);
+    const auto pass = tables.begin(&batch, point, TableSet::Lookup::kTrain);
     const at::Tensor value = pass->rows(0, {});
     pass->take_grad(0, value * 0.3);
     tables.finish_gradients(1);
-    tables.update(1, place);
+    tables.update(1, point);
     tables.end_step(number);
   };
   TableSet whole(one(use_of(test, "t")), {lookup("a")}, ExecBase{});

@@ -55,8 +55,8 @@ Operator logps_by_formula(const at::Tensor& labels, double temperature) {
 at::Tensor some_labels(const std::vector<int64_t>& shape, int64_t num_classes, int64_t ignored) {
   const at::Tensor any =
       at::randint(num_classes, shape, at::detail::createCPUGenerator(4), at::dtype(at::kLong));
-  const at::Tensor place = at::arange(any.numel(), at::kLong).view(any.sizes());
-  return any.masked_fill(place.remainder(7).eq(3), ignored);
+  const at::Tensor index = at::arange(any.numel(), at::kLong).view(any.sizes());
+  return any.masked_fill(index.remainder(7).eq(3), ignored);
 }
 
 struct Sizes {
@@ -117,8 +117,8 @@ TEST_CASE("rows without a label may be left out of a head loss", "[parity]") {
   const int64_t period = GENERATE(2, 3, 100);  // of labels that count
   CAPTURE(s.labels, s.width, s.classes, period);
   const at::Tensor all = some_labels(s.labels, s.classes, -100);
-  const at::Tensor place = at::arange(all.numel(), at::kLong).view(all.sizes());
-  const at::Tensor labels = all.masked_fill(place.remainder(period).ne(1), -100);
+  const at::Tensor index = at::arange(all.numel(), at::kLong).view(all.sizes());
+  const at::Tensor labels = all.masked_fill(index.remainder(period).ne(1), -100);
   const Tensors in = s.inputs(period == 2);
   const Tensors want = run(loss_by_formula(labels, {-100, 0.2, 1e-2}), in, at::kDouble);
   check_near(run(loss(labels, {-100, 0.2, 1e-2}), in, at::kFloat), want, 1e-5);

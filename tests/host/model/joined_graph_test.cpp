@@ -153,7 +153,7 @@ TEST_CASE("a model that is not trained gets no gradients, and keeps only what is
 
   runner.add_grad(value(graph, "v2"), at::ones({3}, at::kDouble));
   runner.backward(1);
-  CHECK(store.groups()[store.place(0).group].grad_view(store.place(0).entry).item<double>() ==
+  CHECK(store.groups()[store.position(0).group].grad_view(store.position(0).entry).item<double>() ==
         Approx(6 * store.leaf(1).item<double>()));
   CHECK_FALSE(store.is_trainable(2));
 }

@@ -64,7 +64,7 @@ struct RunnerRig {
     return result;
   }
   at::Tensor grad(uint32_t p) {
-    return store.groups()[store.place(p).group].grad_view(store.place(p).entry);
+    return store.groups()[store.position(p).group].grad_view(store.position(p).entry);
   }
 
   ModelProxy proxy;
@@ -74,7 +74,7 @@ struct RunnerRig {
   TestRunner runner;
 };
 
-const CallPlace kTrain{1, 0, true};
+const CallPoint kTrain{1, 0, true};
 
 TestBlock linear(uint32_t in, uint32_t out, uint32_t p) {
   return {{in}, {out}, {p}, 0, [](const Tensors& x, const Tensors& w, tenon_forward_args*) {
@@ -333,8 +333,8 @@ TEST_CASE("a frozen parameter gets no gradient, and the rest is unchanged", "[mo
   runner.add_grad(4, at::ones({3, 2}, at::kDouble));
   runner.backward(1);
   CHECK_FALSE(store.is_trainable(1));
-  const auto& place = store.place(0);
-  CHECK(at::equal(store.groups()[place.group].grad_view(place.entry), all.grad(0)));
+  const auto& position = store.position(0);
+  CHECK(at::equal(store.groups()[position.group].grad_view(position.entry), all.grad(0)));
 }
 
 TEST_CASE("a hand-written backward is given what it saved, and null where no gradient is asked for",
@@ -413,8 +413,8 @@ TEST_CASE("parameters without a gradient stay untouched", "[model]") {
   rig.runner.add_grad(1, at::ones({2, 2}, at::kDouble));
   rig.runner.backward(1);
   const auto has_grad = [&](uint32_t p) {
-    return rig.store.groups()[rig.store.place(p).group]
-        .entries()[rig.store.place(p).entry]
+    return rig.store.groups()[rig.store.position(p).group]
+        .entries()[rig.store.position(p).entry]
         .has_grad;
   };
   CHECK(has_grad(0));
@@ -477,13 +477,13 @@ TEST_CASE("blocks see bf16 of fp32 parameters, apart from those that are to stay
   runner.add_grad(2, at::ones({3, 2}, at::kBFloat16));
   runner.backward(1);
   CHECK(seen == std::vector<at::ScalarType>{at::kBFloat16, at::kFloat});
-  CHECK(store.groups()[store.place(0).group].dtype() == stored);
-  CHECK(store.groups()[store.place(1).group].dtype() == at::kFloat);
+  CHECK(store.groups()[store.position(0).group].dtype() == stored);
+  CHECK(store.groups()[store.position(1).group].dtype() == at::kFloat);
   for (const uint32_t p : {0u, 1u}) {
-    FlatGroup& group = store.groups()[store.place(p).group];
-    CHECK(group.grad_view(store.place(p).entry).abs().sum().item<float>() > 0);
+    FlatGroup& group = store.groups()[store.position(p).group];
+    CHECK(group.grad_view(store.position(p).entry).abs().sum().item<float>() > 0);
     CHECK(at::equal(store.leaf(p).detach(),
-                    group.data_view(store.place(p).entry).to(store.leaf(p).scalar_type())));
+                    group.data_view(store.position(p).entry).to(store.leaf(p).scalar_type())));
     group.data().fill_(1.001);
   }
   store.publish();
@@ -533,7 +533,8 @@ TEST_CASE("under autocast blocks compute narrow, and values between them are wid
   CHECK(outputs == std::vector<at::ScalarType>(calls, at::kBFloat16));
   const at::Tensor w = store.leaf(1).detach();
   const at::Tensor expected = at::ones({3, 4}).t().matmul(at::ones({3, 2}).matmul(w.t()));
-  const at::Tensor grad = store.groups()[store.place(0).group].grad_view(store.place(0).entry);
+  const at::Tensor grad =
+      store.groups()[store.position(0).group].grad_view(store.position(0).entry);
   CHECK(grad.scalar_type() == at::kFloat);
   CHECK(at::allclose(grad, expected, 0.02, 0.02));
 }

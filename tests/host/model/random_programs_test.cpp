@@ -110,8 +110,8 @@ at::Tensor rows_of(uint32_t v, uint32_t rank, uint32_t microbatch) {
 class RowsAtRandom final : public RowSource {
  public:
   explicit RowsAtRandom(uint32_t rank) : rank_(rank) {}
-  std::unique_ptr<RowPass> begin(const Batch* batch, const CallPlace& place, Lookup) override {
-    return std::make_unique<Pass>(*this, place.microbatch, batch != nullptr);
+  std::unique_ptr<RowPass> begin(const Batch* batch, const CallPoint& point, Lookup) override {
+    return std::make_unique<Pass>(*this, point.microbatch, batch != nullptr);
   }
   std::map<std::pair<uint32_t, uint32_t>, at::Tensor> grads;  // by microbatch and value
 

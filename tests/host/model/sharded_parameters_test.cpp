@@ -91,20 +91,20 @@ class RankModel {
   // Forward and backward of the sum of what the model puts out; without `x`, as a rank that has no
   // sample.
   void pass(const at::Tensor& x, uint32_t microbatch, bool ends_step) {
-    const CallPlace place{1, microbatch, true};
+    const CallPoint point{1, microbatch, true};
     if (!x.defined()) {
-      runner_.forward_idle(place);
+      runner_.forward_idle(point);
       runner_.backward(1, {}, ends_step);
       return;
     }
-    runner_.forward(batch_of(x), place);
+    runner_.forward(batch_of(x), point);
     const at::Tensor& out = runner_.value(3);
     runner_.add_grad(3, at::ones_like(out));
     runner_.backward(1, {}, ends_step);
   }
 
   at::Tensor evaluate(const at::Tensor& x) {
-    runner_.forward(batch_of(x), CallPlace{1, 0, false});
+    runner_.forward(batch_of(x), CallPoint{1, 0, false});
     const at::Tensor out = runner_.value(3).clone();
     runner_.clear();
     return out;

@@ -73,7 +73,7 @@ class SumsRig {
   }
   at::Tensor parameter(uint32_t p) { return store.leaf(p).detach().clone().requires_grad_(true); }
   at::Tensor grad(uint32_t p) {
-    return store.groups()[store.place(p).group].grad_view(store.place(p).entry);
+    return store.groups()[store.position(p).group].grad_view(store.position(p).entry);
   }
 
  private:
@@ -213,7 +213,7 @@ TestModel experts_with_rows() {
 // Rows that the training pass of a step inserts. They choose the second expert.
 class NewRows final : public OneRowPass {
  public:
-  void start(const Batch* batch, const CallPlace&, Lookup lookup) override {
+  void start(const Batch* batch, const CallPoint&, Lookup lookup) override {
     samples_ = static_cast<int64_t>(batch->samples);
     is_there_ = lookup == Lookup::kTrain || lookup == Lookup::kPreview;
   }

@@ -63,7 +63,7 @@ struct TestRows final : OneRowPass {
   at::Tensor grad;
   at::Tensor ids;
 
-  void start(const Batch* batch, const CallPlace&, Lookup lookup) override {
+  void start(const Batch* batch, const CallPoint&, Lookup lookup) override {
     calls.push_back(std::string(batch != nullptr ? "begin" : "begin idle") +
                     (lookup == Lookup::kTrain      ? " train"
                      : lookup == Lookup::kEvaluate ? " evaluate"
@@ -118,7 +118,7 @@ struct LookupRig {
   TestRunner runner;
 };
 
-const CallPlace kTrainPlace{1, 0, true};
+const CallPoint kTrainPoint{1, 0, true};
 
 TEST_CASE("rows of tables are leaves of the graph, to the bit", "[model]") {
   const auto recompute = GENERATE(RecomputeMode::kNone, RecomputeMode::kBlocks);
@@ -135,7 +135,7 @@ TEST_CASE("rows of tables are leaves of the graph, to the bit", "[model]") {
   const at::Tensor c = at::tanh(at::matmul(at::tanh(at::matmul(x, w0)) * r + r, w1));
   const at::Tensor expected = torch::autograd::grad({c.sum()}, {r}).front();
 
-  rig.runner.forward(rig.batch(x), kTrainPlace);
+  rig.runner.forward(rig.batch(x), kTrainPoint);
   CHECK(rig.runner.value(4).equal(c.detach()));
   CHECK_FALSE(rows.ids.defined());
   rig.runner.add_grad(4, at::ones_like(c));
@@ -153,9 +153,9 @@ TEST_CASE("who only looks says so", "[model]") {
   const Batch batch = rig.batch(at::ones({3, 4}, at::kDouble));
   rig.runner.forward(batch, {1, 0, false});
   rig.runner.clear();
-  rig.runner.replay(batch, kTrainPlace, [](uint32_t) { return true; });
+  rig.runner.replay(batch, kTrainPoint, [](uint32_t) { return true; });
   rows.value = at::Tensor();
-  rig.runner.forward_idle(kTrainPlace);
+  rig.runner.forward_idle(kTrainPoint);
   rig.runner.backward();
   CHECK(rows.calls == std::vector<std::string>{"begin evaluate",
                                                "rows 1",
@@ -191,7 +191,7 @@ TEST_CASE("ids may be made by a block", "[model]") {
   TestRows rows;
   rows.value = at::ones({3, 4});
   LookupRig rig(test, rows);
-  rig.runner.forward(rig.batch(at::arange(12, at::kDouble).view({3, 4})), kTrainPlace);
+  rig.runner.forward(rig.batch(at::arange(12, at::kDouble).view({3, 4})), kTrainPoint);
   CHECK(rows.ids.equal(at::tensor(std::vector<int64_t>{0, 4, 8}, at::kLong)));
 }
 

@@ -65,8 +65,8 @@ tenon_any string(const char* s) {
 tenon_any dtype(int64_t type) {
   return any(TENON_ANY_DTYPE, 0, [&](auto& x) { x.v.i = type; });
 }
-tenon_any device(tenon_device place) {
-  return any(TENON_ANY_DEVICE, 0, [&](auto& x) { x.v.device = place; });
+tenon_any device(tenon_device target) {
+  return any(TENON_ANY_DEVICE, 0, [&](auto& x) { x.v.device = target; });
 }
 
 tenon_tensor* handle(const at::Tensor& t) {
@@ -335,8 +335,8 @@ TEST_CASE("operators of other libraries are called like libtorch's own", "[tenso
   auto library = torch::Library(torch::Library::FRAGMENT, "tenon_test", std::nullopt, "", 0);
   library.def("twice(Tensor x, Device? at=None, int[] extra=[1, 2]) -> (Tensor, Device)");
   library.impl("twice",
-               [](const at::Tensor& x, std::optional<at::Device> place, at::IntArrayRef extra) {
-                 return std::tuple(x * 2 + extra.size(), place.value_or(at::Device(at::kCPU)));
+               [](const at::Tensor& x, std::optional<at::Device> target, at::IntArrayRef extra) {
+                 return std::tuple(x * 2 + extra.size(), target.value_or(at::Device(at::kCPU)));
                });
   const at::Tensor a = at::ones({2});
   const Called called("tenon_test::twice", {tensor(a)});

@@ -100,12 +100,12 @@ TEST_CASE("the run after a place is the first that ends behind it", "[tensor]") 
   each_box({3, 4, 2}, [&](const Box& box) {
     const TensorPiece all({3, 4, 2}, box);
     for (const TensorPiece& piece : {all, all.part(all.numel() / 3, all.numel() / 2)}) {
-      for (int64_t place = 0; place < 24; ++place) {
+      for (int64_t position = 0; position < 24; ++position) {
         int64_t after = 0;
-        while (after < piece.num_runs() && piece.run(after).end() <= place) {
+        while (after < piece.num_runs() && piece.run(after).end() <= position) {
           ++after;
         }
-        REQUIRE(piece.run_after(place) == after);
+        REQUIRE(piece.run_after(position) == after);
       }
     }
   });

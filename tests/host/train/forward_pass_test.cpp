@@ -24,10 +24,10 @@ TEST_CASE("training and evaluation compute the same sums and counts", "[train]")
   ForwardPass& forward = loop.step.forward_pass();
   for (const bool is_train : {true, false}) {
     Microbatch microbatch = microbatch_of({3, 4});
-    const CallPlace place{1, 0, is_train};
+    const CallPoint point{1, 0, is_train};
     int num_calls = 0;
-    forward.run_model(microbatch.batch, place);
-    forward.run_losses(microbatch, place, [&] { ++num_calls; });
+    forward.run_model(microbatch.batch, point);
+    forward.run_losses(microbatch, point, [&] { ++num_calls; });
     REQUIRE(microbatch.sums.size() == 1);
     CHECK(microbatch.sums[0].item<double>() == 2 * 7);
     CHECK(microbatch.counts[0].item<double>() == 2);
@@ -49,9 +49,9 @@ TEST_CASE("a batch without samples computes nothing, and fires the same events",
   RunRig run;
   LoopRig loop(run);
   Microbatch microbatch{.batch = empty_batch(sample_schema())};
-  const CallPlace place{1, 0, true};
-  loop.step.forward_pass().run_model(microbatch.batch, place);
-  loop.step.forward_pass().run_losses(microbatch, place, [] { FAIL("there is no loss"); });
+  const CallPoint point{1, 0, true};
+  loop.step.forward_pass().run_model(microbatch.batch, point);
+  loop.step.forward_pass().run_losses(microbatch, point, [] { FAIL("there is no loss"); });
   CHECK(microbatch.sums.empty());
   CHECK(run.model_functions.num_forwards == 0);
   CHECK(loop.hook.seen.size() == 4);
@@ -62,9 +62,9 @@ TEST_CASE("counts that are there are not taken again", "[train]") {
   LoopRig loop(run);
   Microbatch microbatch = microbatch_of({3, 4});
   microbatch.counts = {at::scalar_tensor(5.0, at::kDouble)};
-  const CallPlace place{1, 0, false};
-  loop.step.forward_pass().run_model(microbatch.batch, place);
-  loop.step.forward_pass().run_losses(microbatch, place, [] {});
+  const CallPoint point{1, 0, false};
+  loop.step.forward_pass().run_model(microbatch.batch, point);
+  loop.step.forward_pass().run_losses(microbatch, point, [] {});
   CHECK(microbatch.counts[0].item<double>() == 5);
 }
 

@@ -23,7 +23,7 @@ struct Events {
 
 TEST_CASE("events reach hooks, with their place, and whoever watches the run", "[train]") {
   Events rig(0);
-  rig.events->place().step = 7;
+  rig.events->event().step = 7;
   uint64_t step = 0;
   rig.hook.on_event = [&](const tenon_event& event) { step = event.step; };
   CHECK_FALSE(rig.run.published.event().has_value());

@@ -20,13 +20,13 @@ NonFiniteOrigin origin_of(double weight, double times) {
   microbatch.batch.schema = sample_schema();
   microbatch.batch.fields = {at::ones({1}, at::kLong)};
   microbatch.batch.samples = 1;
-  const CallPlace place{1, 0, true};
-  run.model->runner.forward(run.model->microbatch, microbatch.batch, place);
-  microbatch.counts = run.model->losses.count(microbatch.batch, place);
+  const CallPoint point{1, 0, true};
+  run.model->runner.forward(run.model->microbatch, microbatch.batch, point);
+  microbatch.counts = run.model->losses.count(microbatch.batch, point);
   microbatch.sums =
-      run.model->losses.compute(run.model->microbatch, microbatch.batch, place, microbatch.calls);
+      run.model->losses.compute(run.model->microbatch, microbatch.batch, point, microbatch.calls);
   run.model->losses.backward(
-      run.model->microbatch, place, microbatch.calls, {at::scalar_tensor(1.0, at::kDouble)});
+      run.model->microbatch, point, microbatch.calls, {at::scalar_tensor(1.0, at::kDouble)});
   run.model->runner.backward(run.model->microbatch, nullptr);
   return find_non_finite_origin(run.model->runner,
                                 run.model->microbatch,

@@ -15,9 +15,9 @@ CheckpointRecipe with_roll_back(int64_t most) {
 }
 
 // The run's place, which the trainer has.
-class Place final : public WithStateFields<Place> {
+class Position final : public WithStateFields<Position> {
  public:
-  explicit Place(RunState& state) : state_(state) {}
+  explicit Position(RunState& state) : state_(state) {}
   template <class Self, class Fields>
   static void describe(Self& self, Fields& f) {
     f.field("step", self.state_.step);
@@ -34,9 +34,9 @@ struct RollBackRig {
   explicit RollBackRig(int64_t most = 1) {
     run.recipe.checkpoint = with_roll_back(most);
     loop.emplace(run);
-    place.emplace(loop->state);
+    position.emplace(loop->state);
     roll_back.emplace(loop->run, loop->state, loop->finite_check, loop->checkpoints, loop->whole);
-    loop->whole.add({&*place, &*roll_back});
+    loop->whole.add({&*position, &*roll_back});
     loop->feed.begin_epoch(0);
     REQUIRE(loop->feed.open_next() == NextWindow::kOpen);
     for (loop->state.step = 1; loop->state.step < 4; ++loop->state.step) {
@@ -49,7 +49,7 @@ struct RollBackRig {
 
   RunRig run;
   std::optional<LoopRig> loop;
-  std::optional<Place> place;
+  std::optional<Position> position;
   std::optional<RollBack> roll_back;
 };
 

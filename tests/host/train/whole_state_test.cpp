@@ -9,7 +9,7 @@
 namespace tenon {
 namespace {
 
-class TestPlace final : public WithStateFields<TestPlace> {
+class TestProgress final : public WithStateFields<TestProgress> {
  public:
   template <class Self, class Fields>
   static void describe(Self& self, Fields& f) {
@@ -20,11 +20,11 @@ class TestPlace final : public WithStateFields<TestPlace> {
   int64_t windows = 0;
 };
 
-// The state of a run whose weight and place are numbers, and whose position is a sample.
+// The state of a run whose weight and progress are numbers, and whose position is a sample.
 struct StateRig {
   StateRig() {
     loop.emplace(run);
-    loop->whole.add({&place});
+    loop->whole.add({&progress});
     loop->feed.begin_epoch(0);
     REQUIRE(loop->feed.open_next() == NextWindow::kOpen);
   }
@@ -37,8 +37,8 @@ struct StateRig {
   }
   void set(int64_t value) {
     run.set_weight(static_cast<double>(value));
-    place.step = value;
-    place.windows = value;
+    progress.step = value;
+    progress.windows = value;
     loop->finite_check.guard().record(static_cast<uint64_t>(value), false, [] { return ""; });
   }
   // Takes a batch of training.
@@ -46,7 +46,7 @@ struct StateRig {
   int64_t position() { return run.data->train.loader().position().cursor; }
 
   RunRig run;
-  TestPlace place;
+  TestProgress progress;
   std::optional<LoopRig> loop;
 };
 
@@ -81,8 +81,8 @@ TEST_CASE("a load takes positions in the data separately", "[train]") {
   REQUIRE(rig.position() != position);
   rig.whole().load(tree);
   CHECK(rig.run.weight() == 5);
-  CHECK(rig.place.step == 5);
-  CHECK(rig.place.windows == 5);
+  CHECK(rig.progress.step == 5);
+  CHECK(rig.progress.windows == 5);
   CHECK(rig.position() != position);
   rig.whole().load_data(tree);
   CHECK(rig.position() == position);
@@ -112,8 +112,8 @@ TEST_CASE("a roll-back keeps the position in the data", "[train]") {
   rig.whole().roll_back(tree);
   CHECK(rig.run.weight() == 5);
   CHECK(rig.loop->finite_check.guard().count().last_step == 5);
-  CHECK(rig.place.step == 5);
-  CHECK(rig.place.windows == 9);
+  CHECK(rig.progress.step == 5);
+  CHECK(rig.progress.windows == 9);
   CHECK(rig.position() == position);
 }
 

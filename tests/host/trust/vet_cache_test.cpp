@@ -198,9 +198,9 @@ TEST_CASE("a cache with one flipped bit is discarded, and the plugins are checke
   std::ifstream in(zoo.cache_file());
   const std::string text{std::istreambuf_iterator<char>(in), {}};
   const std::size_t hash = text.find("\"hash\": \"") + 9;
-  for (const std::size_t place : {hash, text.find("\"id\": \"") + 7, text.find("good_c")}) {
+  for (const std::size_t position : {hash, text.find("\"id\": \"") + 7, text.find("good_c")}) {
     std::string flipped = text;
-    flipped[place] = static_cast<char>(flipped[place] ^ 1);
+    flipped[position] = static_cast<char>(flipped[position] ^ 1);
     std::ofstream(zoo.cache_file()) << flipped;
     VetCache cache(zoo.cache_file(), "host 1");
     CHECK_FALSE(cache.find(plugin));

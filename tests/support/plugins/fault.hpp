@@ -40,17 +40,17 @@ class Fault {
  public:
   explicit Fault(FaultOptions options) : options_(std::move(options)) {}
 
-  // Counts a call of `place`. Throws if this one is to fail; returns how its result is to be wrong,
+  // Counts a call of `point`. Throws if this one is to fail; returns how its result is to be wrong,
   // and "" if it is not.
-  std::string at(const char* place) {
-    if (options_.at != place || calls_++ < options_.calls_before) {
+  std::string at(const char* point) {
+    if (options_.at != point || calls_++ < options_.calls_before) {
       return "";
     }
     const std::string& how = options_.how;
     if (how == "error") {
-      TENON_FAIL(TENON_INVALID, "faulty.asked", "asked to fail at ", place);
+      TENON_FAIL(TENON_INVALID, "faulty.asked", "asked to fail at ", point);
     } else if (how == "exception") {
-      throw std::runtime_error(std::string("asked to throw at ") + place);
+      throw std::runtime_error(std::string("asked to throw at ") + point);
     } else if (how == "foreign") {
       throw 1;
     } else if (how == "bad_alloc") {

@@ -474,9 +474,9 @@ class DetectorKind final : public tenon::ModuleModel {
         at::cat({at::ones({boxes.size(0), 1}, boxes.options()), boxes.narrow(1, 1, 4)}, 1);
     wanted = wanted.index_copy(0, slot, there.to(wanted.scalar_type())).view({-1, 2, 5});
     const at::Tensor is_there = wanted.select(2, 0);
-    const at::Tensor of_place = (predicted - wanted).narrow(2, 1, 4).square().sum(2) * is_there;
+    const at::Tensor of_box = (predicted - wanted).narrow(2, 1, 4).square().sum(2) * is_there;
     const at::Tensor of_confidence = (predicted.select(2, 0) - is_there).square();
-    return {(of_place + of_confidence).sum(1), predicted};
+    return {(of_box + of_confidence).sum(1), predicted};
   }
 };
 

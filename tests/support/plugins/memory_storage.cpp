@@ -18,8 +18,8 @@ namespace {
 
 using Files = std::map<std::string, std::string>;
 
-// State shared by all instances of a place, as ranks share one folder.
-struct Place {
+// State shared by all instances of a location, as ranks share one folder.
+struct Location {
   std::mutex mutex;
   std::map<std::string, Files> open;
   std::map<std::string, Files> committed;
@@ -28,19 +28,19 @@ struct Place {
 
 class MemoryFile : public tenon::StorageFile {
  public:
-  MemoryFile(Place& place, std::string checkpoint, std::string name)
-      : place_(place), checkpoint_(std::move(checkpoint)), name_(std::move(name)) {}
+  MemoryFile(Location& location, std::string checkpoint, std::string name)
+      : location_(location), checkpoint_(std::move(checkpoint)), name_(std::move(name)) {}
 
   void write(const void* data, size_t size) override {
     content_.append(static_cast<const char*>(data), size);
   }
   void close() override {
-    const std::lock_guard<std::mutex> lock(place_.mutex);
-    place_.open[checkpoint_][name_] = std::move(content_);
+    const std::lock_guard<std::mutex> lock(location_.mutex);
+    location_.open[checkpoint_][name_] = std::move(content_);
   }
 
  private:
-  Place& place_;
+  Location& location_;
   std::string checkpoint_;
   std::string name_;
   std::string content_;
@@ -52,53 +52,53 @@ class MemoryStorage : public tenon::Storage {
   static constexpr const char* kSummary = "checkpoints in process memory, lost at exit";
 
   void connect(const std::string& place) override {
-    static std::map<std::string, Place> places;
-    place_ = &places[place];
+    static std::map<std::string, Location> locations;
+    location_ = &locations[place];
   }
 
   void open(const std::string& checkpoint, bool is_first) override {
-    const std::lock_guard<std::mutex> lock(place_->mutex);
-    if (place_->committed.count(checkpoint) != 0) {
+    const std::lock_guard<std::mutex> lock(location_->mutex);
+    if (location_->committed.count(checkpoint) != 0) {
       TENON_FAIL(TENON_EXISTS, "memory_storage.exists", address(checkpoint), " already exists");
     }
     if (is_first) {
-      place_->open.clear();
-      place_->open[checkpoint];
+      location_->open.clear();
+      location_->open[checkpoint];
     }
   }
 
   std::unique_ptr<tenon::StorageFile> create_file(const std::string& checkpoint,
                                                   const std::string& file) override {
-    const std::lock_guard<std::mutex> lock(place_->mutex);
-    if (place_->open[checkpoint].count(file) != 0) {
+    const std::lock_guard<std::mutex> lock(location_->mutex);
+    if (location_->open[checkpoint].count(file) != 0) {
       TENON_FAIL(TENON_EXISTS, "memory_storage.exists", address(checkpoint), " has a file ", file);
     }
-    return std::make_unique<MemoryFile>(*place_, checkpoint, file);
+    return std::make_unique<MemoryFile>(*location_, checkpoint, file);
   }
 
   void commit(const std::string& checkpoint) override {
-    const std::lock_guard<std::mutex> lock(place_->mutex);
-    const auto open = place_->open.find(checkpoint);
-    if (open == place_->open.end()) {
+    const std::lock_guard<std::mutex> lock(location_->mutex);
+    const auto open = location_->open.find(checkpoint);
+    if (open == location_->open.end()) {
       TENON_FAIL(TENON_NOT_FOUND, "memory_storage.not_open", address(checkpoint), " is not open");
     }
-    place_->committed[checkpoint] = std::move(open->second);
-    place_->open.erase(open);
-    place_->order.push_back(checkpoint);
+    location_->committed[checkpoint] = std::move(open->second);
+    location_->open.erase(open);
+    location_->order.push_back(checkpoint);
   }
 
   void abort(const std::string& checkpoint) override {
-    const std::lock_guard<std::mutex> lock(place_->mutex);
-    place_->open.erase(checkpoint);
+    const std::lock_guard<std::mutex> lock(location_->mutex);
+    location_->open.erase(checkpoint);
   }
 
   std::vector<std::string> list() override {
-    const std::lock_guard<std::mutex> lock(place_->mutex);
-    return place_->order;
+    const std::lock_guard<std::mutex> lock(location_->mutex);
+    return location_->order;
   }
 
   std::vector<std::string> list_files(const std::string& checkpoint) override {
-    const std::lock_guard<std::mutex> lock(place_->mutex);
+    const std::lock_guard<std::mutex> lock(location_->mutex);
     std::vector<std::string> names;
     for (const auto& file : files(checkpoint)) {
       names.push_back(file.first);
@@ -107,7 +107,7 @@ class MemoryStorage : public tenon::Storage {
   }
 
   uint64_t file_size(const std::string& checkpoint, const std::string& file) override {
-    const std::lock_guard<std::mutex> lock(place_->mutex);
+    const std::lock_guard<std::mutex> lock(location_->mutex);
     return content(checkpoint, file).size();
   }
 
@@ -116,7 +116,7 @@ class MemoryStorage : public tenon::Storage {
             uint64_t offset,
             void* out,
             size_t size) override {
-    const std::lock_guard<std::mutex> lock(place_->mutex);
+    const std::lock_guard<std::mutex> lock(location_->mutex);
     const std::string& text = content(checkpoint, file);
     if (offset > text.size() || size > text.size() - offset) {
       TENON_FAIL(TENON_DATA_LOSS,
@@ -131,19 +131,19 @@ class MemoryStorage : public tenon::Storage {
   }
 
   void remove(const std::string& checkpoint) override {
-    const std::lock_guard<std::mutex> lock(place_->mutex);
-    std::vector<std::string>& order = place_->order;
+    const std::lock_guard<std::mutex> lock(location_->mutex);
+    std::vector<std::string>& order = location_->order;
     order.erase(std::remove(order.begin(), order.end(), checkpoint), order.end());
-    place_->committed.erase(checkpoint);
-    place_->open.erase(checkpoint);
+    location_->committed.erase(checkpoint);
+    location_->open.erase(checkpoint);
   }
 
   std::string address(const std::string& checkpoint) override { return "memory:/" + checkpoint; }
 
  private:
   const Files& files(const std::string& checkpoint) {
-    const auto found = place_->committed.find(checkpoint);
-    if (found == place_->committed.end()) {
+    const auto found = location_->committed.find(checkpoint);
+    if (found == location_->committed.end()) {
       TENON_FAIL(TENON_NOT_FOUND,
                  "memory_storage.absent",
                  "checkpoint does not exist: ",
@@ -161,7 +161,7 @@ class MemoryStorage : public tenon::Storage {
     return found->second;
   }
 
-  Place* place_ = nullptr;
+  Location* location_ = nullptr;
 };
 
 }  // namespace

@@ -94,9 +94,9 @@ class PlantAt : public tenon::Hook {
   void fill(const tenon_tensor* handle, size_t number = 0) const {
     at::Tensor tensor = tenon::unwrap(handle);
     if (options_.waves) {
-      const at::Tensor places = at::arange(tensor.numel(), at::kDouble);
+      const at::Tensor numbers = at::arange(tensor.numel(), at::kDouble);
       const double offset = 1 + 10 * static_cast<double>(number);
-      tensor.copy_((at::sin(places + offset) / 2).view(tensor.sizes()));
+      tensor.copy_((at::sin(numbers + offset) / 2).view(tensor.sizes()));
       return;
     }
     tensor.fill_(options_.value.value_or(std::numeric_limits<double>::quiet_NaN()));

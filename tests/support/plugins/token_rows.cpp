@@ -65,13 +65,13 @@ class TokenRows : public tenon::MapDataset {
   }
 
  private:
-  int64_t token(int64_t sample, int64_t place) const {
-    const auto key = static_cast<uint64_t>(sample * (options_.length + 1) + place);
+  int64_t token(int64_t sample, int64_t position) const {
+    const auto key = static_cast<uint64_t>(sample * (options_.length + 1) + position);
     return static_cast<int64_t>(mixed(key) % static_cast<uint64_t>(options_.vocab_size));
   }
   // The first places, more of them or fewer.
-  bool has_label(int64_t sample, int64_t place) const {
-    return !options_.ragged || (sample % 5 != 0 && place <= (sample * 7) % options_.length);
+  bool has_label(int64_t sample, int64_t position) const {
+    return !options_.ragged || (sample % 5 != 0 && position <= (sample * 7) % options_.length);
   }
 
   Options options_;

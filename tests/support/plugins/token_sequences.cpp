@@ -150,9 +150,9 @@ class TokenSequences : public tenon::MapDataset {
  private:
   static constexpr int64_t kFaulty = 3;
 
-  static uint64_t key(const tenon_window* window, int64_t sample, int64_t place) {
+  static uint64_t key(const tenon_window* window, int64_t sample, int64_t position) {
     const uint64_t id = window != nullptr ? window->id : 0;
-    return (id << 50) + static_cast<uint64_t>(sample) * 65536 + static_cast<uint64_t>(place);
+    return (id << 50) + static_cast<uint64_t>(sample) * 65536 + static_cast<uint64_t>(position);
   }
   // Short samples are more frequent than long ones.
   int64_t length(const tenon_window* window, int64_t sample) const {
@@ -160,8 +160,8 @@ class TokenSequences : public tenon::MapDataset {
     const auto most = static_cast<uint64_t>(options_.max_length);
     return 1 + static_cast<int64_t>(std::min(bits % most, (bits >> 32) % most));
   }
-  int64_t token(const tenon_window* window, int64_t sample, int64_t place) const {
-    return static_cast<int64_t>(mixed(key(window, sample, place)) %
+  int64_t token(const tenon_window* window, int64_t sample, int64_t position) const {
+    return static_cast<int64_t>(mixed(key(window, sample, position)) %
                                 static_cast<uint64_t>(options_.vocab_size));
   }
 

@@ -124,7 +124,7 @@ class Windows : public tenon::MapDataset {
             const int64_t* indices,
             size_t n,
             tenon::BatchWriter& writer) override {
-    const int64_t first = window == nullptr ? 0 : first_ids_[place_of(window)];
+    const int64_t first = window == nullptr ? 0 : first_ids_[index_of(window)];
     const int64_t num_samples = size(window);
     std::vector<int64_t> ids;
     for (size_t b = 0; b < n; ++b) {
@@ -164,24 +164,24 @@ class Windows : public tenon::MapDataset {
   void reset(uint64_t) override { next_ = 0; }
 
  private:
-  uint64_t id_of(size_t place) const {
-    const std::optional<int64_t>& id = options_.windows[place].id;
-    return id ? static_cast<uint64_t>(*id) : place;
+  uint64_t id_of(size_t index) const {
+    const std::optional<int64_t>& id = options_.windows[index].id;
+    return id ? static_cast<uint64_t>(*id) : index;
   }
 
   // Index of the first window with this id.
-  size_t place_of(const tenon_window* window) const {
+  size_t index_of(const tenon_window* window) const {
     TENON_CHECK(window != nullptr, "window is null");
-    size_t place = 0;
-    while (place < options_.windows.size() && id_of(place) != window->id) {
-      ++place;
+    size_t index = 0;
+    while (index < options_.windows.size() && id_of(index) != window->id) {
+      ++index;
     }
-    TENON_CHECK(place < options_.windows.size(), "no such window");
-    return place;
+    TENON_CHECK(index < options_.windows.size(), "no such window");
+    return index;
   }
 
   const WindowOptions& of(const tenon_window* window) const {
-    return options_.windows[place_of(window)];
+    return options_.windows[index_of(window)];
   }
 
   Options options_;

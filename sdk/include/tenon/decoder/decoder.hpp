@@ -105,7 +105,7 @@ class DecoderModel : public GeneratingModel, public WeightsLayout {
   void describe(TorchGraph& g) override {
     const DecoderSpec& s = spec_;
     const Axes hidden_axes = {"B", "T", s.width};
-    DecoderParameters p(g, places_);
+    DecoderParameters p(g, tensors_);
     std::vector<BufferId> tables;
     for (size_t i = 0; i < s.rotaries.size(); ++i) {
       const RotaryTable& table = s.rotaries[i];
@@ -195,11 +195,11 @@ class DecoderModel : public GeneratingModel, public WeightsLayout {
                  type_,
                  " has one (`memory`); use the format weights, or --export-tables for rows");
     }
-    for (const DecoderPlace& place : places_) {
-      if ((place.flags & TENON_LAYOUT_SLICE) != 0) {
-        builder.slice(place.tensor, place.parameter, place.index, place.flags);
+    for (const DecoderTensor& mapped : tensors_) {
+      if ((mapped.flags & TENON_LAYOUT_SLICE) != 0) {
+        builder.slice(mapped.tensor, mapped.parameter, mapped.index, mapped.flags);
       } else {
-        builder.tensor(place.tensor, place.parameter, place.flags, place.first);
+        builder.tensor(mapped.tensor, mapped.parameter, mapped.flags, mapped.first);
       }
     }
     if (spec_.is_tied) {
@@ -343,7 +343,7 @@ class DecoderModel : public GeneratingModel, public WeightsLayout {
         const std::string name = s.names.layers + std::to_string(i) + "." + s.names.router_bias;
         buffers.push_back(
             g.state(name, {e.num_experts}, TENON_F32, [](at::Tensor& bias) { bias.zero_(); }));
-        p.place_buffer(name);
+        p.map_buffer(name);
       }
       if (e.moves_bias()) {
         buffers.push_back(g.step_sum(unit + ".expert_loads", {e.num_experts}, TENON_I64));
@@ -429,15 +429,15 @@ class DecoderModel : public GeneratingModel, public WeightsLayout {
   // Reports the first id without an embedding row. libtorch reports neither id nor position.
   [[noreturn]] void fail_token(const at::Tensor& ids_BT) const {
     const at::Tensor flat = ids_BT.reshape({-1});
-    const int64_t place =
+    const int64_t index =
         flat.lt(0).logical_or(flat.ge(spec_.vocab_size)).to(at::kLong).argmax().item<int64_t>();
     TENON_FAIL(
         TENON_INVALID,
         "decoder.token",
         "token ",
-        flat[place].item<int64_t>(),
+        flat[index].item<int64_t>(),
         " at position ",
-        place,
+        index,
         " of input_ids ",
         ids_BT.sizes(),
         " is not in [0, ",
@@ -451,13 +451,13 @@ class DecoderModel : public GeneratingModel, public WeightsLayout {
     if (flat.numel() == 0 || !is_out.any().item<bool>()) {
       return;
     }
-    const int64_t place = is_out.to(at::kLong).argmax().item<int64_t>();
+    const int64_t index = is_out.to(at::kLong).argmax().item<int64_t>();
     TENON_FAIL(TENON_INVALID,
                "decoder.position",
                "position ",
-               flat[place].item<int64_t>(),
+               flat[index].item<int64_t>(),
                " at place ",
-               place,
+               index,
                " of position_ids ",
                positions_BT.sizes(),
                " is not in [0, ",
@@ -501,7 +501,7 @@ class DecoderModel : public GeneratingModel, public WeightsLayout {
   const char* type_;
   DecoderSpec spec_;
   HfConfig config_;
-  std::vector<DecoderPlace> places_;
+  std::vector<DecoderTensor> tensors_;
   std::vector<BlockRole> blocks_;  // in the order of `describe`
 };
 

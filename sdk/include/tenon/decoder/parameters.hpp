@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The parameters of a decoder's blocks: declared with their place in files, and read by a block in
-// the same order.
+// The parameters of a decoder's blocks: declared with their tensors in files, and read by a block
+// in the same order.
 #ifndef TENON_DECODER_PARAMETERS_HPP
 #define TENON_DECODER_PARAMETERS_HPP
 
@@ -21,8 +21,8 @@
 
 TENON_NAMESPACE_BEGIN
 
-/* Where files store a parameter or a slice of one. */
-struct DecoderPlace {
+/* The tensor of files that has a parameter, or a slice of one. */
+struct DecoderTensor {
   std::string tensor;
   std::string parameter;
   uint32_t flags = 0;
@@ -43,14 +43,14 @@ struct DecoderMatrix {
   uint32_t flags = TENON_PARAM_LINEAR;
 };
 
-/* Declares parameters and their places. Names lack ".weight" and ".bias".
+/* Declares parameters and their tensors in files. Names lack ".weight" and ".bias".
  *
  * Errors   those of the graph
  * Threads  [main], during `describe` */
 class DecoderParameters {
  public:
-  DecoderParameters(TorchGraph& graph, std::vector<DecoderPlace>& places)
-      : graph_(&graph), places_(&places) {}
+  DecoderParameters(TorchGraph& graph, std::vector<DecoderTensor>& tensors)
+      : graph_(&graph), tensors_(&tensors) {}
 
   /* The names that follow are relative to this one; matrices are transposed in files if
    * `is_transposed`. */
@@ -62,7 +62,7 @@ class DecoderParameters {
   void matrix(const std::string& name, const DecoderMatrix& m) {
     const std::string parameter = prefix_ + name + ".weight";
     const std::string tensor = m.tensor.empty() ? parameter : prefix_ + m.tensor + ".weight";
-    places_->push_back(
+    tensors_->push_back(
         {tensor, parameter, is_transposed_ ? uint32_t{TENON_LAYOUT_TRANSPOSED} : 0U, m.first, 0});
     ids_.push_back(graph_->parameter(parameter,
                                      {m.out, m.in},
@@ -91,17 +91,17 @@ class DecoderParameters {
                      double deviation) {
     const std::string parameter = prefix_ + experts + in_files + ".weight";
     for (int64_t i = 0; i < num_experts; ++i) {
-      places_->push_back({prefix_ + experts + std::to_string(i) + "." + in_files + ".weight",
-                          parameter,
-                          TENON_LAYOUT_SLICE,
-                          0,
-                          i});
+      tensors_->push_back({prefix_ + experts + std::to_string(i) + "." + in_files + ".weight",
+                           parameter,
+                           TENON_LAYOUT_SLICE,
+                           0,
+                           i});
     }
     ids_.push_back(
         graph_->parameter(parameter, {num_experts, out, in}, Init::normal(0.0, deviation)));
   }
-  /* A buffer with a place in files. */
-  void place_buffer(const std::string& name) { places_->push_back({name, name, 0, 0, 0}); }
+  /* Maps a buffer to a tensor of files. */
+  void map_buffer(const std::string& name) { tensors_->push_back({name, name, 0, 0, 0}); }
   /* A parameter that an earlier block has declared. */
   void reuse(ParameterId id) { ids_.push_back(id); }
   const std::vector<ParameterId>& so_far() const { return ids_; }
@@ -111,12 +111,12 @@ class DecoderParameters {
 
  private:
   void vector(const std::string& name, int64_t n, Init init, const Split& split) {
-    places_->push_back({prefix_ + name, prefix_ + name, 0, 0, 0});
+    tensors_->push_back({prefix_ + name, prefix_ + name, 0, 0, 0});
     ids_.push_back(graph_->parameter(prefix_ + name, {n}, init, TENON_PARAM_NO_DECAY, split));
   }
 
   TorchGraph* graph_;
-  std::vector<DecoderPlace>* places_;
+  std::vector<DecoderTensor>* tensors_;
   std::vector<ParameterId> ids_;
   std::string prefix_;
   bool is_transposed_ = false;

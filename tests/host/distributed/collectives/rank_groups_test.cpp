@@ -79,7 +79,7 @@ TEST_CASE("each named group has the ranks of its role", "[distributed][ranks]") 
     const uint32_t rank = role.rank();
     const auto has = [&](Group& group, RankSet set) {
       return members_of(group, rank) == bits_of(role.ranks_of(set)) &&
-             group.rank() == role.place_in(set).index;
+             group.rank() == role.index_in(set).index;
     };
     are_right[rank] = {has(ranks.all(), RankSet::kAll),
                        has(ranks.samples(), RankSet::kSamples),

@@ -65,9 +65,9 @@ TEST_CASE("of each group the last collective counts, and first of all one that i
 
 TEST_CASE("a rank's place is told from its step and event", "[distributed]") {
   RankActivity activity;
-  CHECK(activity.place() == "before the first step");
+  CHECK(activity.progress() == "before the first step");
   activity.event = "start";
-  CHECK(activity.place() == "before the first step, at start");
+  CHECK(activity.progress() == "before the first step, at start");
   activity.step = 2;
   CHECK(activity.text() == "in step 2, at start");
 }

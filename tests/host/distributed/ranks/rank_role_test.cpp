@@ -84,8 +84,8 @@ TEST_CASE("sets of ranks are those whose other coordinates agree", "[distributed
     for (const auto& [set, free] : sets) {
       const std::vector<uint32_t> expected = agreeing(all, rank, free);
       CHECK(role.ranks_of(set) == expected);
-      CHECK(role.place_in(set).count == expected.size());
-      CHECK(expected.at(role.place_in(set).index) == rank);
+      CHECK(role.index_in(set).count == expected.size());
+      CHECK(expected.at(role.index_in(set).index) == rank);
     }
   }
 }

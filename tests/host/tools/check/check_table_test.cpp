@@ -38,7 +38,7 @@ TEST_CASE("checks that run code of the plugin need one that has loaded it", "[ch
   for (const Check& check : all_checks()) {
     INFO(check.name);
     const bool is_static = check.group() == "static";
-    CHECK((check.place == CheckPlace::kFile) == is_static);
+    CHECK((check.stage == CheckStage::kFile) == is_static);
     const Check* first = &check;
     while (first->name != "load.loads" && !first->needs.empty()) {
       first = find_checks(first->needs).front();

@@ -18,7 +18,7 @@ Batch batch_of(const std::vector<int64_t>& samples) {
   return batch;
 }
 
-const CallPlace kTrain{1, 0, true};
+const CallPoint kTrain{1, 0, true};
 
 }  // namespace
 

@@ -55,12 +55,12 @@ struct MetricRig {
     batch.schema = sample_schema();
     batch.fields = {at::tensor(samples)};
     batch.samples = static_cast<int64_t>(samples.size());
-    const CallPlace place{1, 0, is_train};
-    run.model->runner.forward(run.model->microbatch, batch, place);
+    const CallPoint point{1, 0, is_train};
+    run.model->runner.forward(run.model->microbatch, batch, point);
     if (is_train) {
-      metrics->train(run.model->microbatch, batch, place);
+      metrics->train(run.model->microbatch, batch, point);
     } else {
-      metrics->evaluate(run.model->microbatch, batch, place);
+      metrics->evaluate(run.model->microbatch, batch, point);
     }
     run.model->runner.clear(run.model->microbatch);
   }
@@ -99,36 +99,36 @@ TEST_CASE("training counts over records, windows and the run", "[train]") {
   CHECK(rig.metrics->has_training());
   CHECK(rig.metrics->training_metrics() ==
         std::vector<std::string>{"total", "total/window", "total/run"});
-  const CallPlace place{1, 0, true};
-  rig.metrics->begin_window(place);
+  const CallPoint point{1, 0, true};
+  rig.metrics->begin_window(point);
   rig.take({1}, true);
-  CHECK(rig.metrics->close_record(rig.run.ranks.tokens(), place) ==
+  CHECK(rig.metrics->close_record(rig.run.ranks.tokens(), point) ==
         Metrics{{"total", 2}, {"total/window", 2}, {"total/run", 2}});
   rig.take({2}, true);
-  CHECK(rig.metrics->close_record(rig.run.ranks.tokens(), place) ==
+  CHECK(rig.metrics->close_record(rig.run.ranks.tokens(), point) ==
         Metrics{{"total", 4}, {"total/window", 6}, {"total/run", 6}});
-  rig.metrics->begin_window(place);
+  rig.metrics->begin_window(point);
   rig.take({3}, true);
-  CHECK(rig.metrics->close_record(rig.run.ranks.tokens(), place) ==
+  CHECK(rig.metrics->close_record(rig.run.ranks.tokens(), point) ==
         Metrics{{"total", 6}, {"total/window", 6}, {"total/run", 12}});
 }
 
 TEST_CASE("what metrics have gathered is saved by name", "[train]") {
   constexpr uint32_t kPeriods = TENON_PERIOD_STEP | TENON_PERIOD_RUN;
-  const CallPlace place{1, 0, true};
+  const CallPoint point{1, 0, true};
   MetricRig before(kPeriods);
-  before.metrics->begin_window(place);
+  before.metrics->begin_window(point);
   before.take({4}, true);
   StateTree tree;
   before.metrics->snapshot(tree, "metrics");
   CHECK(tree.get_bytes("metrics/0/name") == "total");
   MetricRig after(kPeriods);
-  CHECK(after.metrics->saved_place(tree, "metrics", 0) == size_t{0});
+  CHECK(after.metrics->saved_index(tree, "metrics", 0) == size_t{0});
   after.metrics->load(tree, "metrics");
   after.take({1}, true);
-  CHECK(after.metrics->close_record(after.run.ranks.tokens(), place) ==
+  CHECK(after.metrics->close_record(after.run.ranks.tokens(), point) ==
         Metrics{{"total", 10}, {"total/run", 10}});
-  CHECK_FALSE(after.metrics->saved_place(StateTree(), "metrics", 0).has_value());
+  CHECK_FALSE(after.metrics->saved_index(StateTree(), "metrics", 0).has_value());
 }
 
 }  // namespace tenon

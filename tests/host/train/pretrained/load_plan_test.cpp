@@ -92,8 +92,8 @@ TEST_CASE("a load that fits takes each parameter once", "[train]") {
   desk.has_all();
   const LoadPlan plan = desk.plan();
   REQUIRE(plan.parts.size() == 2);
-  CHECK(plan.weights[plan.parts[0].placed.weight].name == "body.weight");
-  CHECK(plan.weights[plan.parts[1].placed.weight].name == "body.bias");
+  CHECK(plan.weights[plan.parts[0].mapped.weight].name == "body.weight");
+  CHECK(plan.weights[plan.parts[1].mapped.weight].name == "body.bias");
   CHECK(plan.kept.empty());
   CHECK(plan.left.empty());
   CHECK(plan_text(plan, 0) == "2 parameters");
@@ -183,7 +183,7 @@ TEST_CASE("names may differ in the source, and patterns must match", "[train]") 
   desk.load().match = {"*.bias"};
   const LoadPlan bias = desk.plan();
   REQUIRE(bias.parts.size() == 1);
-  CHECK(bias.weights[bias.parts[0].placed.weight].name == "body.bias");
+  CHECK(bias.weights[bias.parts[0].mapped.weight].name == "body.bias");
   desk.load().match = {"*.gain"};
   CHECK_THAT(desk.failure(), contains_text("[load.unmatched]") && contains_text("*.gain"));
 }

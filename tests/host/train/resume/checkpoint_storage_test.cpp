@@ -15,11 +15,11 @@ TEST_CASE("a run has one place in a storage, however its folder's path is writte
   for (const std::string path :
        {"/mlp-7", "/mlp-7/", "/./mlp-7//", "/other/../mlp-7", "/mlp-7/."}) {
     INFO(path);
-    CHECK(storage_place(runs + path, "checkpoints") == "mlp-7/checkpoints");
+    CHECK(storage_location(runs + path, "checkpoints") == "mlp-7/checkpoints");
   }
   // A folder that is not there yet has its name too.
-  CHECK(storage_place(runs + "/mlp-8", "exports/hf") == "mlp-8/exports/hf");
-  CHECK(storage_place(".", "checkpoints") ==
+  CHECK(storage_location(runs + "/mlp-8", "exports/hf") == "mlp-8/exports/hf");
+  CHECK(storage_location(".", "checkpoints") ==
         std::filesystem::current_path().filename().string() + "/checkpoints");
 }
 

@@ -138,13 +138,15 @@ TEST_CASE("files of outputs of other samples or another key are reported", "[tra
     fs::copy(files.folder(), to.folder());
     return problem_of(to);
   };
-  const std::string place = folder.path().string();
-  CHECK_THAT(copied({place, other, at::kFloat, 7}),
+  const std::string run_folder = folder.path().string();
+  CHECK_THAT(copied({run_folder, other, at::kFloat, 7}),
              contains_text("it has values of other samples, or of another model"));
-  fs::rename(files.folder(), place + "/kept");
-  fs::copy(place + "/kept", files.folder());
-  CHECK_THAT(problem_of({place, kOutputKey, at::kFloat, 8}), contains_text("of other samples"));
-  CHECK_THAT(problem_of({place, kOutputKey, at::kDouble, 7}), contains_text("of other samples"));
+  fs::rename(files.folder(), run_folder + "/kept");
+  fs::copy(run_folder + "/kept", files.folder());
+  CHECK_THAT(problem_of({run_folder, kOutputKey, at::kFloat, 8}),
+             contains_text("of other samples"));
+  CHECK_THAT(problem_of({run_folder, kOutputKey, at::kDouble, 7}),
+             contains_text("of other samples"));
 }
 
 TEST_CASE("one process computes outputs, and others try again without waiting", "[train]") {

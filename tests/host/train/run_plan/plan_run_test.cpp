@@ -68,7 +68,7 @@ TEST_CASE("what checkpoints exclude is planned with the components", "[train]") 
   RunRig rig(R"({"checkpoint": {"exclude": ["*bias*"]}})");
   const auto plan = rig.plan();
   CHECK(plan->files.excluded.parameters.size() == 2);
-  CHECK_FALSE(plan->files.export_places.has_value());
+  CHECK_FALSE(plan->files.export_map.has_value());
 }
 
 }  // namespace tenon

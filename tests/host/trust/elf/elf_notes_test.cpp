@@ -150,13 +150,13 @@ TEST_CASE("reading notes ends well whatever the file holds", "[plugin]") {
   std::mt19937_64 random(20240501);
   const auto below = [&](std::size_t n) { return static_cast<std::size_t>(random() % n); };
   // Where a change matters: headers, the two tables, the note.
-  const std::size_t places[] = {
+  const std::size_t offsets[] = {
       0, header.e_phoff, header.e_shoff, note, header.e_shoff + header.e_shnum * 32};
   for (int i = 0; i < 1000; ++i) {
     std::string bytes = good;
     for (std::size_t change = 0; change <= below(4); ++change) {
-      const std::size_t place = places[below(std::size(places))];
-      const std::size_t at = std::min(place + below(256), bytes.size() - 8);
+      const std::size_t offset = offsets[below(std::size(offsets))];
+      const std::size_t at = std::min(offset + below(256), bytes.size() - 8);
       switch (below(4)) {
         case 0:
           bytes[at] = static_cast<char>(random());

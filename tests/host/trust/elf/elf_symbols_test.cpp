@@ -95,15 +95,15 @@ TEST_CASE("reading symbols ends well whatever the file holds", "[plugin]") {
     const struct {
       std::size_t at;
       std::size_t size;
-    } kPlaces[] = {{header.e_phoff, header.e_phnum * sizeof(Elf64_Phdr)},
-                   {dynamic.p_offset, dynamic.p_filesz},
-                   {header.e_phoff + header.e_phnum * sizeof(Elf64_Phdr), 2048}};
+    } kParts[] = {{header.e_phoff, header.e_phnum * sizeof(Elf64_Phdr)},
+                  {dynamic.p_offset, dynamic.p_filesz},
+                  {header.e_phoff + header.e_phnum * sizeof(Elf64_Phdr), 2048}};
     int num_found = 0;
     for (int i = 0; i < 1000; ++i) {
       std::string bytes = good;
       for (std::size_t change = 0; change <= below(3); ++change) {
-        const auto& place = kPlaces[below(std::size(kPlaces))];
-        const std::size_t at = std::min(place.at + below(place.size), bytes.size() - 8);
+        const auto& part = kParts[below(std::size(kParts))];
+        const std::size_t at = std::min(part.at + below(part.size), bytes.size() - 8);
         switch (below(4)) {
           case 0:
             bytes[at] = static_cast<char>(random());

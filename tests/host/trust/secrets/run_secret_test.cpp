@@ -26,7 +26,7 @@ using Environment = std::map<std::string, std::string>;
 // The message with which the secret is refused; "" if it is not.
 std::string secret_refusal(const Environment& environment) {
   try {
-    find_run_secret(environment, RankPlaces::kMachines);
+    find_run_secret(environment, RankLocality::kMachines);
     return "";
   } catch (const Error& error) {
     CHECK(error.id() == "distributed.bad_secret");
@@ -51,10 +51,10 @@ TEST_CASE("the secret of the ranks comes from a variable or a private file", "[d
   const ScratchFolder scratch;
   const fs::path file = scratch.write("secret", "  " + kSecret + "\n");
   set_mode(file, 0600);
-  const RankPlaces places = RankPlaces::kMachines;
-  CHECK(find_run_secret({{"TENON_RUN_SECRET", kSecret}}, places) == kSecret);
-  CHECK(find_run_secret({{"TENON_RUN_SECRET_FILE", file.string()}}, places) == kSecret);
-  CHECK(find_run_secret({{"HOME", scratch.path().string()}}, places).empty());
+  const RankLocality locality = RankLocality::kMachines;
+  CHECK(find_run_secret({{"TENON_RUN_SECRET", kSecret}}, locality) == kSecret);
+  CHECK(find_run_secret({{"TENON_RUN_SECRET_FILE", file.string()}}, locality) == kSecret);
+  CHECK(find_run_secret({{"HOME", scratch.path().string()}}, locality).empty());
 }
 
 TEST_CASE("a secret that others may read, or that is too short, is refused", "[distributed]") {
@@ -83,16 +83,16 @@ TEST_CASE("ranks of one machine use the user's own secret, which the first one c
           "[distributed]") {
   const ScratchFolder scratch;
   const Environment home = {{"HOME", scratch.path().string()}};
-  const std::string secret = find_run_secret(home, RankPlaces::kOneMachine);
+  const std::string secret = find_run_secret(home, RankLocality::kOneMachine);
   CHECK(secret.size() == 64);
-  CHECK(find_run_secret(home, RankPlaces::kOneMachine) == secret);
+  CHECK(find_run_secret(home, RankLocality::kOneMachine) == secret);
   const fs::path file = scratch.path() / ".config/tenon/run-secret";
   struct stat found {};
   REQUIRE(::stat(file.c_str(), &found) == 0);
   CHECK((found.st_mode & 0777) == 0600);
   CHECK(std::distance(fs::directory_iterator(file.parent_path()), {}) == 1);
-  CHECK(find_run_secret(home, RankPlaces::kMachines).empty());
-  CHECK(find_run_secret({}, RankPlaces::kOneMachine).empty());
+  CHECK(find_run_secret(home, RankLocality::kMachines).empty());
+  CHECK(find_run_secret({}, RankLocality::kOneMachine).empty());
 }
 
 TEST_CASE("keys differ with purpose, run and secret", "[distributed]") {

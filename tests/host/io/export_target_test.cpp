@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "host/io/export_place.hpp"
+#include "host/io/export_target.hpp"
 
 #include "host/error/error.hpp"
 
@@ -29,13 +29,13 @@ size_t num_entries(const fs::path& folder) {
 TEST_CASE("one process at a time writes to a place", "[io]") {
   const ScratchFolder folder;
   const std::string path = (folder.path() / "x.pt").string();
-  std::optional<ExportPlace> first(path);
-  CHECK_THROWS_WITH(ExportPlace(path + "/"), contains_text("[export.in_use] " + path));
-  const ExportPlace other(path + "2");
+  std::optional<ExportTarget> first(path);
+  CHECK_THROWS_WITH(ExportTarget(path + "/"), contains_text("[export.in_use] " + path));
+  const ExportTarget other(path + "2");
   CHECK(first->temporary() != other.temporary());
   const std::string used = first->temporary();
   first.reset();
-  const ExportPlace second(path);
+  const ExportTarget second(path);
   CHECK(second.temporary() != used);
 }
 
@@ -43,27 +43,27 @@ TEST_CASE("a place leaves no lock file, and keeps one of an interrupted process"
   const ScratchFolder folder;
   const std::string path = (folder.path() / "x.pt").string();
   {
-    const ExportPlace place(path);
+    const ExportTarget target(path);
     CHECK(num_entries(folder.path()) == 1);
   }
   CHECK(num_entries(folder.path()) == 0);
   folder.write(".x.pt.tenon-lock", "left");
-  { const ExportPlace place(path); }
+  { const ExportTarget target(path); }
   CHECK(file_text(folder.path() / ".x.pt.tenon-lock") == "left");
 }
 
 TEST_CASE("a new file never replaces one", "[io]") {
   const ScratchFolder folder;
   const std::string path = (folder.path() / "x.pt").string();
-  const ExportPlace place(path);
-  folder.write(fs::path(place.temporary()).filename().string(), "new");
+  const ExportTarget target(path);
+  folder.write(fs::path(target.temporary()).filename().string(), "new");
   folder.write("x.pt", "old");
-  CHECK_THROWS_WITH(place.publish_new_file(), contains_text("[storage.exists] " + path));
+  CHECK_THROWS_WITH(target.publish_new_file(), contains_text("[storage.exists] " + path));
   CHECK(file_text(path) == "old");
   fs::remove(path);
-  place.publish_new_file();
+  target.publish_new_file();
   CHECK(file_text(path) == "new");
-  CHECK_FALSE(fs::exists(place.temporary()));
+  CHECK_FALSE(fs::exists(target.temporary()));
 }
 
 }  // namespace tenon

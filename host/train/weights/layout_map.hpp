@@ -2,8 +2,8 @@
 //
 // Maps a model's parameters to tensors of files, by the model's own names or by the names of a
 // layout that its plugin describes. Reads and writes no files.
-// Invariants: each parameter that is not tied to another has exactly one place, or one for each of
-// its slices; the parameters of a tensor cover it without gaps or overlap.
+// Invariants: each parameter that is not tied to another is in exactly one tensor, or each of its
+// slices is; the parameters of a tensor cover it without gaps or overlap.
 // Threads: [main].
 #pragma once
 
@@ -31,7 +31,7 @@ struct Weight {
   bool is_stored = true;  // false for an effective parameter without base
 };
 
-struct PlacedWeight {
+struct MappedWeight {
   size_t weight = 0;
   int64_t first = 0;  // first row in the tensor
   bool is_transposed = false;
@@ -40,44 +40,45 @@ struct PlacedWeight {
   bool is_slice() const { return slice >= 0; }
 };
 
-struct PlacedTensor {
+struct MappedTensor {
   std::string name;
   std::vector<int64_t> shape;
-  std::vector<PlacedWeight> parts;  // by first row
+  std::vector<MappedWeight> parts;  // by first row
   bool is_alias = false;            // another name of another tensor
 };
 
-struct WeightPlaces {
+// Which weights each tensor of a layout has, and the layout's text files.
+struct LayoutMap {
   std::vector<Weight> weights;
-  std::vector<PlacedTensor> tensors;
+  std::vector<MappedTensor> tensors;
   std::vector<LayoutFile> files;
 };
 
 // Effective parameters that are computed from other parameters only, and not stored.
 enum class Unstored { kOmit, kInclude };
 
-// Returns places under the model's own names. Tied parameters are aliases.
-WeightPlaces own_places(const ModelGraph& graph, Unstored unstored = Unstored::kOmit);
+// Returns the map under the model's own names. Tied parameters are aliases.
+LayoutMap own_layout_map(const ModelGraph& graph, Unstored unstored = Unstored::kOmit);
 
-// Returns places under the model's own names with effective parameters, and without the parameters
+// Returns the map under the model's own names with effective parameters, and without the parameters
 // and buffers that parametrizations add.
-WeightPlaces merged_places(const ModelGraph& graph);
+LayoutMap merged_layout_map(const ModelGraph& graph);
 
-// Returns places in a layout of the model's plugin, which has effective parameters, and none of the
-// parameters and buffers that parametrizations add. `dtype` is the dtype of most tensors.
+// Returns the map of a layout of the model's plugin, which has effective parameters, and none of
+// the parameters and buffers that parametrizations add. `dtype` is the dtype of most tensors.
 // Errors  weights.no_layout if the model's plugin has no layouts; weights.bad_layout if the layout
 //         lacks a parameter or is inconsistent; PluginError
-WeightPlaces places_in_layout(const ComponentInstance& model,
-                              const ModelGraph& graph,
-                              const std::string& layout,
-                              uint32_t dtype);
+LayoutMap layout_map_of(const ComponentInstance& model,
+                        const ModelGraph& graph,
+                        const std::string& layout,
+                        uint32_t dtype);
 
 // Returns the shape of what a tensor has of a weight, before it is transposed.
-std::vector<int64_t> shape_of_part(const Weight& weight, const PlacedWeight& part);
+std::vector<int64_t> shape_of_part(const Weight& weight, const MappedWeight& part);
 
 // Assembles a tensor of a file from its parts, as returned by `read`, all of one dtype.
 // Shapes  read(part): shape_of_part
-at::Tensor joined(const PlacedTensor& tensor,
-                  const std::function<at::Tensor(const PlacedWeight& part)>& read);
+at::Tensor joined(const MappedTensor& tensor,
+                  const std::function<at::Tensor(const MappedWeight& part)>& read);
 
 }  // namespace tenon

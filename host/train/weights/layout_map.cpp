@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "host/train/weights/weight_places.hpp"
+#include "host/train/weights/layout_map.hpp"
 
 #include <tenon/model.h>
 
@@ -66,43 +66,43 @@ std::vector<Weight> weights_of(const ModelGraph& graph, AddedReals added, Unstor
   return weights;
 }
 
-// Assembles the places of a layout from the entries of a model's plugin.
+// Assembles the map of a layout from the entries of a model's plugin.
 class LayoutReading {
  public:
   LayoutReading(const ComponentIdentity& model, const ModelGraph& graph, const std::string& layout)
       : model_(model), layout_(layout) {
-    places_.weights = weights_of(graph, AddedReals::kOmit, Unstored::kInclude);
-    for (size_t w = 0; w < places_.weights.size(); ++w) {
-      weight_of_[places_.weights[w].name] = w;
+    map_.weights = weights_of(graph, AddedReals::kOmit, Unstored::kInclude);
+    for (size_t w = 0; w < map_.weights.size(); ++w) {
+      weight_of_[map_.weights[w].name] = w;
     }
     for (const ModelParameter& parameter : graph.parameters) {
       if (parameter.same_as != kNoIndex) {
         weight_of_[parameter.name] = weight_of_.at(graph.parameters[parameter.same_as].name);
       }
     }
-    num_places_.resize(places_.weights.size());
-    slices_.resize(places_.weights.size());
+    num_tensors_.resize(map_.weights.size());
+    slices_.resize(map_.weights.size());
   }
 
-  WeightPlaces read(LayoutDescription description) {
+  LayoutMap read(LayoutDescription description) {
     for (const LayoutEntry& entry : description.tensors) {
       add(entry);
     }
-    for (PlacedTensor& tensor : places_.tensors) {
+    for (MappedTensor& tensor : map_.tensors) {
       resolve(tensor);
     }
-    for (size_t w = 0; w < num_places_.size(); ++w) {
+    for (size_t w = 0; w < num_tensors_.size(); ++w) {
       if (!slices_[w].empty()) {
         check_slices(w);
-      } else if (num_places_[w] != 1) {
+      } else if (num_tensors_[w] != 1) {
         refuse(
             formatted("'{}' has {} in it",
-                      places_.weights[w].name,
-                      num_places_[w] == 0 ? "no place" : formatted("{} places", num_places_[w])));
+                      map_.weights[w].name,
+                      num_tensors_[w] == 0 ? "no place" : formatted("{} places", num_tensors_[w])));
       }
     }
-    places_.files = std::move(description.files);
-    return std::move(places_);
+    map_.files = std::move(description.files);
+    return std::move(map_);
   }
 
  private:
@@ -124,20 +124,19 @@ class LayoutReading {
     if (is_slice) {
       add_slice(entry, weight->second);
     } else {
-      num_places_[weight->second] += is_alias ? 0 : 1;
+      num_tensors_[weight->second] += is_alias ? 0 : 1;
     }
-    const auto [at, is_new] = tensor_of_.try_emplace(entry.name, places_.tensors.size());
+    const auto [at, is_new] = tensor_of_.try_emplace(entry.name, map_.tensors.size());
     if (is_new) {
-      places_.tensors.push_back(
-          {.name = entry.name, .shape = {}, .parts = {}, .is_alias = is_alias});
+      map_.tensors.push_back({.name = entry.name, .shape = {}, .parts = {}, .is_alias = is_alias});
     }
-    PlacedTensor& tensor = places_.tensors[at->second];
+    MappedTensor& tensor = map_.tensors[at->second];
     if (!is_new && (is_alias || tensor.is_alias)) {
       refuse("'" + entry.name + "' is listed twice, and is another name of a tensor");
     }
     if (!is_new && (is_slice || tensor.parts.front().is_slice())) {
       refuse("'" + entry.name + "' is a slice of '" +
-             places_.weights[tensor.parts.front().weight].name +
+             map_.weights[tensor.parts.front().weight].name +
              "', and is listed twice; a slice is a tensor of its own");
     }
     tensor.parts.push_back({.weight = weight->second,
@@ -153,7 +152,7 @@ class LayoutReading {
   };
 
   void add_slice(const LayoutEntry& entry, size_t w) {
-    const Weight& weight = places_.weights[w];
+    const Weight& weight = map_.weights[w];
     const int64_t num_slices = weight.shape.empty() ? 0 : weight.shape.front();
     if (entry.index < 0 || entry.index >= num_slices) {
       refuse(formatted("'{}' is slice {} of '{}', which has {} slices along its first axis",
@@ -179,7 +178,7 @@ class LayoutReading {
 
   // Checks that the tensors have all slices of a weight, in the same form, and nothing else has it.
   void check_slices(size_t w) const {
-    const Weight& weight = places_.weights[w];
+    const Weight& weight = map_.weights[w];
     const std::map<int64_t, Slice>& slices = slices_[w];
     for (int64_t i = 0; i < weight.shape.front(); ++i) {
       if (!slices.contains(i)) {
@@ -193,17 +192,17 @@ class LayoutReading {
                "' have different flags");
       }
     }
-    if (num_places_[w] != 0) {
+    if (num_tensors_[w] != 0) {
       refuse("'" + weight.name + "' is in the files as a whole, and as slices");
     }
   }
 
   // Sets the shape of a tensor, and checks that its parts cover it exactly.
-  void resolve(PlacedTensor& tensor) {
-    std::ranges::sort(tensor.parts, {}, &PlacedWeight::first);
+  void resolve(MappedTensor& tensor) {
+    std::ranges::sort(tensor.parts, {}, &MappedWeight::first);
     int64_t rows = 0;
-    for (const PlacedWeight& part : tensor.parts) {
-      const Weight& weight = places_.weights[part.weight];
+    for (const MappedWeight& part : tensor.parts) {
+      const Weight& weight = map_.weights[part.weight];
       std::vector<int64_t> shape = shape_of_part(weight, part);
       if (part.is_transposed && shape.size() != 2) {
         refuse("'" + weight.name + "' is transposed, but " +
@@ -233,10 +232,10 @@ class LayoutReading {
 
   const ComponentIdentity& model_;
   const std::string& layout_;
-  WeightPlaces places_;
+  LayoutMap map_;
   std::map<std::string, size_t> weight_of_;  // by name, tied parameters included
   std::map<std::string, size_t> tensor_of_;
-  std::vector<int> num_places_;                   // by weight, without slices
+  std::vector<int> num_tensors_;                  // by weight, without slices
   std::vector<std::map<int64_t, Slice>> slices_;  // by weight
 };
 
@@ -244,43 +243,43 @@ class LayoutReading {
 
 namespace {
 
-WeightPlaces named_places(const ModelGraph& graph, std::vector<Weight> weights) {
-  WeightPlaces places;
-  places.weights = std::move(weights);
+LayoutMap named_layout_map(const ModelGraph& graph, std::vector<Weight> weights) {
+  LayoutMap map;
+  map.weights = std::move(weights);
   std::map<std::string, size_t> weight_of;
-  for (size_t w = 0; w < places.weights.size(); ++w) {
-    const Weight& weight = places.weights[w];
+  for (size_t w = 0; w < map.weights.size(); ++w) {
+    const Weight& weight = map.weights[w];
     weight_of[weight.name] = w;
-    places.tensors.push_back(
+    map.tensors.push_back(
         {.name = weight.name, .shape = weight.shape, .parts = {{.weight = w}}, .is_alias = false});
   }
   for (const ModelParameter& parameter : graph.parameters) {
     if (parameter.same_as != kNoIndex &&
         weight_of.contains(graph.parameters[parameter.same_as].name)) {
       const size_t w = weight_of.at(graph.parameters[parameter.same_as].name);
-      places.tensors.push_back({.name = parameter.name,
-                                .shape = places.weights[w].shape,
-                                .parts = {{.weight = w}},
-                                .is_alias = true});
+      map.tensors.push_back({.name = parameter.name,
+                             .shape = map.weights[w].shape,
+                             .parts = {{.weight = w}},
+                             .is_alias = true});
     }
   }
-  return places;
+  return map;
 }
 
 }  // namespace
 
-WeightPlaces own_places(const ModelGraph& graph, Unstored unstored) {
-  return named_places(graph, weights_of(graph, AddedReals::kInclude, unstored));
+LayoutMap own_layout_map(const ModelGraph& graph, Unstored unstored) {
+  return named_layout_map(graph, weights_of(graph, AddedReals::kInclude, unstored));
 }
 
-WeightPlaces merged_places(const ModelGraph& graph) {
-  return named_places(graph, weights_of(graph, AddedReals::kOmit, Unstored::kInclude));
+LayoutMap merged_layout_map(const ModelGraph& graph) {
+  return named_layout_map(graph, weights_of(graph, AddedReals::kOmit, Unstored::kInclude));
 }
 
-WeightPlaces places_in_layout(const ComponentInstance& model,
-                              const ModelGraph& graph,
-                              const std::string& layout,
-                              uint32_t dtype) {
+LayoutMap layout_map_of(const ComponentInstance& model,
+                        const ModelGraph& graph,
+                        const std::string& layout,
+                        uint32_t dtype) {
   const auto proxy = WeightsLayoutProxy::of(model);
   if (!proxy.has_value()) {
     throw Error("weights.no_layout",
@@ -290,18 +289,18 @@ WeightPlaces places_in_layout(const ComponentInstance& model,
   return LayoutReading(model.identity(), graph, layout).read(proxy->describe(layout, dtype));
 }
 
-std::vector<int64_t> shape_of_part(const Weight& weight, const PlacedWeight& part) {
+std::vector<int64_t> shape_of_part(const Weight& weight, const MappedWeight& part) {
   return {weight.shape.begin() + (part.is_slice() ? 1 : 0), weight.shape.end()};
 }
 
-at::Tensor joined(const PlacedTensor& tensor,
-                  const std::function<at::Tensor(const PlacedWeight& part)>& read) {
-  const PlacedWeight& first = tensor.parts.front();
+at::Tensor joined(const MappedTensor& tensor,
+                  const std::function<at::Tensor(const MappedWeight& part)>& read) {
+  const MappedWeight& first = tensor.parts.front();
   if (tensor.parts.size() == 1 && !first.is_transposed) {
     return read(first);
   }
   at::Tensor whole;
-  for (const PlacedWeight& part : tensor.parts) {
+  for (const MappedWeight& part : tensor.parts) {
     const at::Tensor values = read(part);
     if (!whole.defined()) {
       whole = at::empty(tensor.shape, values.options());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "host/train/weights/weight_places.hpp"
+#include "host/train/weights/layout_map.hpp"
 
 #include <tenon/draft/weights_layout.h>
 #include <tenon/model.h>
@@ -106,10 +106,10 @@ class LayoutModel {
 
   const ComponentInstance& instance() const { return instance_; }
   const ModelGraph& graph() const { return graph_; }
-  WeightPlaces places() const { return places_in_layout(instance_, graph_, "hf", TENON_F32); }
+  LayoutMap map() const { return layout_map_of(instance_, graph_, "hf", TENON_F32); }
   std::string failure() const {
     try {
-      places();
+      map();
     } catch (const Error& error) {
       return error.what();
     }
@@ -141,22 +141,22 @@ at::Tensor value_of(const Weight& weight) {
 
 TEST_CASE("weights go to joined and transposed tensors of a layout, and come back", "[train]") {
   const LayoutModel model;
-  const WeightPlaces places = model.places();
-  REQUIRE(places.files.size() == 1);
+  const LayoutMap map = model.map();
+  REQUIRE(map.files.size() == 1);
   std::vector<WeightTensor> tensors;
   std::vector<at::Tensor> values;
-  for (const PlacedTensor& tensor : places.tensors) {
+  for (const MappedTensor& tensor : map.tensors) {
     values.push_back(joined(
-        tensor, [&](const PlacedWeight& part) { return value_of(places.weights[part.weight]); }));
+        tensor, [&](const MappedWeight& part) { return value_of(map.weights[part.weight]); }));
     CHECK(values.back().sizes() == at::IntArrayRef(tensor.shape));
     tensors.push_back({tensor.name, at::kFloat, tensor.shape});
   }
   REQUIRE(tensors.size() == 4);
   CHECK(tensors[0].name == "qk");
-  CHECK(at::equal(values[0], at::cat({value_of(places.weights[0]), value_of(places.weights[1])})));
+  CHECK(at::equal(values[0], at::cat({value_of(map.weights[0]), value_of(map.weights[1])})));
   CHECK(tensors[1].shape == std::vector<int64_t>{2, 3});
-  CHECK(at::equal(values[1], value_of(places.weights[2]).t()));
-  CHECK(places.tensors[3].is_alias);
+  CHECK(at::equal(values[1], value_of(map.weights[2]).t()));
+  CHECK(map.tensors[3].is_alias);
 
   const ScratchFolder scratch;
   const std::string path = (scratch.path() / "out").string();
@@ -171,7 +171,7 @@ TEST_CASE("weights go to joined and transposed tensors of a layout, and come bac
   ParameterStore store(model.graph(), layout);
   const WeightsImport imported(model.instance(), model.graph(), {.format = "hf", .from = path});
   imported.load(store);
-  for (const Weight& weight : places.weights) {
+  for (const Weight& weight : map.weights) {
     CAPTURE(weight.name);
     CHECK(at::equal(store.leaf(weight.parameter).detach(), value_of(weight)));
   }
@@ -190,16 +190,16 @@ TEST_CASE("weights go to joined and transposed tensors of a layout, and come bac
 TEST_CASE("the slices of a parameter are tensors of files, and come back", "[train]") {
   LayoutModel model;
   model.add_experts();
-  const WeightPlaces places = model.places();
-  const Weight& experts = places.weights.back();
+  const LayoutMap map = model.map();
+  const Weight& experts = map.weights.back();
   REQUIRE(experts.name == "experts");
   std::vector<WeightTensor> tensors;
   std::vector<at::Tensor> values;
-  for (const PlacedTensor& tensor : places.tensors) {
+  for (const MappedTensor& tensor : map.tensors) {
     if (!tensor.is_alias) {
       tensors.push_back({tensor.name, at::kFloat, tensor.shape});
-      values.push_back(joined(tensor, [&](const PlacedWeight& part) {
-        const at::Tensor whole = value_of(places.weights[part.weight]);
+      values.push_back(joined(tensor, [&](const MappedWeight& part) {
+        const at::Tensor whole = value_of(map.weights[part.weight]);
         return part.is_slice() ? whole[part.slice] : whole;
       }));
     }
@@ -225,11 +225,11 @@ TEST_CASE("the slices of a parameter are tensors of files, and come back", "[tra
     }
     ParameterStore store(model.graph(), layout);
     imported.load(store);
-    for (const Weight& weight : places.weights) {
+    for (const Weight& weight : map.weights) {
       CAPTURE(weight.name);
-      const ParameterStore::Place& place = store.place(weight.parameter);
-      const FlatGroup& group = store.groups()[place.group];
-      const FlatPart& part = group.part(place.entry);
+      const ParameterStore::Position& position = store.position(weight.parameter);
+      const FlatGroup& group = store.groups()[position.group];
+      const FlatPart& part = group.part(position.entry);
       CHECK(at::equal(group.data().narrow(0, part.in_slice, part.length()),
                       values_of(part.piece, value_of(weight))));
     }
@@ -275,7 +275,7 @@ TEST_CASE("slices that are missing, given twice or of another form are refused",
   const ScratchFolder scratch;
   const std::string path = (scratch.path() / "out").string();
   std::vector<WeightTensor> tensors;
-  for (const PlacedTensor& tensor : model.places().tensors) {
+  for (const MappedTensor& tensor : model.map().tensors) {
     if (!tensor.is_alias && tensor.name != "experts.0.w") {
       tensors.push_back({tensor.name,
                          at::kFloat,
@@ -355,7 +355,7 @@ TEST_CASE("a layout that is not whole is refused", "[train]") {
 
   const tenon_model table{};
   const FakeComponent plain("model", TENON_MODEL_ID, &table);
-  CHECK_THROWS_WITH(places_in_layout(plain.make(), model.graph(), "hf", TENON_F32),
+  CHECK_THROWS_WITH(layout_map_of(plain.make(), model.graph(), "hf", TENON_F32),
                     contains_text("[weights.no_layout]"));
 }
 

@@ -9,13 +9,13 @@
 
 namespace tenon {
 
-struct GpuPlaces {
+struct GpuFiles {
   std::filesystem::path module;         // the CUDA module; see gpu_module.hpp
   std::string driver = "libcuda.so.1";  // a name for dlopen()
 };
 
 // Returns the files of a program. The module is in ../lib of a build tree, or where it was
-// installed. If it is in neither place, returns the path in the build tree.
-GpuPlaces gpu_places_of(const std::filesystem::path& program);
+// installed. If it is in neither folder, returns the path in the build tree.
+GpuFiles gpu_files_of(const std::filesystem::path& program);
 
 }  // namespace tenon

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The place of a file or folder that is written for the user. One process at a time writes to a
-// place, under a temporary name next to it that nothing else has.
+// A file or folder that is written for the user. One process at a time writes it, under a temporary
+// name next to it that nothing else has.
 // Invariant: nothing that existed before is removed.
 // Threads: one at a time.
 #pragma once
@@ -14,23 +14,23 @@
 
 namespace tenon {
 
-class ExportPlace {
+class ExportTarget {
  public:
-  // Locks the place until destruction, by a hidden file next to it. The folder that contains the
-  // place must exist.
-  // Errors  export.in_use if another process writes to it; storage.io
-  explicit ExportPlace(const std::string& path);
+  // Locks the target until destruction, by a hidden file next to it. The folder that contains the
+  // target must exist.
+  // Errors  export.in_use if another process writes it; storage.io
+  explicit ExportTarget(const std::string& path);
   // Removes its own lock file. Whoever uses the temporary name removes it.
-  ~ExportPlace();
-  ExportPlace(const ExportPlace&) = delete;
-  ExportPlace& operator=(const ExportPlace&) = delete;
+  ~ExportTarget();
+  ExportTarget(const ExportTarget&) = delete;
+  ExportTarget& operator=(const ExportTarget&) = delete;
 
   // Returns the absolute path.
   const std::string& path() const { return path_; }
-  // Returns a name next to the place, which nothing had at construction: a random part makes it
+  // Returns a name next to the target, which nothing had at construction: a random part makes it
   // unique.
   const std::string& temporary() const { return temporary_; }
-  // Moves the file at the temporary name to the place, where nothing may be. The file must be
+  // Moves the file at the temporary name to path(), where nothing may be. The file must be
   // synced.
   // Errors  storage.exists; storage.io
   void publish_new_file() const;

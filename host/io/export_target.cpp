@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "host/io/export_place.hpp"
+#include "host/io/export_target.hpp"
 
 #include <array>
 #include <cerrno>
@@ -27,7 +27,7 @@ std::string random_digits() {
 
 }  // namespace
 
-ExportPlace::ExportPlace(const std::string& path) {
+ExportTarget::ExportTarget(const std::string& path) {
   fs::path full = fs::absolute(path).lexically_normal();
   if (!full.has_filename()) {
     full = full.parent_path();
@@ -40,7 +40,7 @@ ExportPlace::ExportPlace(const std::string& path) {
   } while (::access(temporary_.c_str(), F_OK) == 0);
 }
 
-void ExportPlace::lock() {
+void ExportTarget::lock() {
   // Whoever finishes removes its lock file, so a file that was opened may have no name any more.
   constexpr int kMostTries = 100;
   for (int i = 0; i < kMostTries; ++i) {
@@ -60,13 +60,13 @@ void ExportPlace::lock() {
   throw_disk_error("lock", lock_path_, EAGAIN);
 }
 
-ExportPlace::~ExportPlace() {
+ExportTarget::~ExportTarget() {
   if (is_lock_own_) {
     ::unlink(lock_path_.c_str());
   }
 }
 
-void ExportPlace::publish_new_file() const {
+void ExportTarget::publish_new_file() const {
   // A hard link fails if the name exists, unlike a rename.
   if (::link(temporary_.c_str(), path_.c_str()) == 0) {
     ::unlink(temporary_.c_str());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A value of a JSON file with its place, so that each error names the file and the JSON pointer.
+// A value of a JSON file that knows its file and JSON pointer, so that each error names them.
 // Threads: any, for reading.
 #pragma once
 
@@ -17,10 +17,10 @@
 
 namespace tenon {
 
-class JsonPlace {
+class JsonNode {
  public:
   // `id` is the id of the errors, and lives on.
-  JsonPlace(const nlohmann::json& value, std::string file, const char* id, std::string pointer = "")
+  JsonNode(const nlohmann::json& value, std::string file, const char* id, std::string pointer = "")
       : value_(&value), file_(std::move(file)), id_(id), pointer_(std::move(pointer)) {}
 
   const nlohmann::json& value() const { return *value_; }
@@ -33,12 +33,12 @@ class JsonPlace {
   }
 
   // A member that must exist.
-  JsonPlace at(const char* key) const;
+  JsonNode at(const char* key) const;
   // A member; nothing if it does not exist or is null.
-  std::optional<JsonPlace> find(const char* key) const;
+  std::optional<JsonNode> find(const char* key) const;
   // An element of an array, or a member by its position.
-  JsonPlace at(size_t index) const;
-  JsonPlace member(const std::string& key, const nlohmann::json& value) const;
+  JsonNode at(size_t index) const;
+  JsonNode member(const std::string& key, const nlohmann::json& value) const;
 
   size_t array_size() const;  // fails if it is no array
   const nlohmann::json& object() const;

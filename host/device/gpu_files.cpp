@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "host/device/gpu_places.hpp"
+#include "host/device/gpu_files.hpp"
 
 #include <system_error>
 
 namespace tenon {
 
-GpuPlaces gpu_places_of(const std::filesystem::path& program) {
+GpuFiles gpu_files_of(const std::filesystem::path& program) {
   namespace fs = std::filesystem;
   const fs::path built = (program.parent_path() / "../lib/tenon_cuda.so").lexically_normal();
   const fs::path installed =

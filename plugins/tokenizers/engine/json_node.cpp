@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "json_place.hpp"
+#include "json_node.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -55,11 +55,11 @@ void check_extent(const std::string& text, const std::string& file, const char* 
 
 }  // namespace
 
-JsonPlace JsonPlace::member(const std::string& key, const nlohmann::json& value) const {
+JsonNode JsonNode::member(const std::string& key, const nlohmann::json& value) const {
   return {value, file_, id_, pointer_ + "/" + escaped(key)};
 }
 
-std::optional<JsonPlace> JsonPlace::find(const char* key) const {
+std::optional<JsonNode> JsonNode::find(const char* key) const {
   object();
   const auto found = value_->find(key);
   if (found == value_->end() || found->is_null()) {
@@ -68,47 +68,47 @@ std::optional<JsonPlace> JsonPlace::find(const char* key) const {
   return member(key, *found);
 }
 
-JsonPlace JsonPlace::at(const char* key) const {
-  std::optional<JsonPlace> found = find(key);
+JsonNode JsonNode::at(const char* key) const {
+  std::optional<JsonNode> found = find(key);
   if (!found) {
     fail("has no \"", key, "\"");
   }
   return *found;
 }
 
-JsonPlace JsonPlace::at(size_t index) const {
+JsonNode JsonNode::at(size_t index) const {
   return {(*value_)[index], file_, id_, pointer_ + "/" + std::to_string(index)};
 }
 
-size_t JsonPlace::array_size() const {
+size_t JsonNode::array_size() const {
   if (!value_->is_array()) {
     fail("is ", kind(), " (expected an array)");
   }
   return value_->size();
 }
 
-const nlohmann::json& JsonPlace::object() const {
+const nlohmann::json& JsonNode::object() const {
   if (!value_->is_object()) {
     fail("is ", kind(), " (expected an object)");
   }
   return *value_;
 }
 
-std::string JsonPlace::string() const {
+std::string JsonNode::string() const {
   if (!value_->is_string()) {
     fail("is ", kind(), " (expected a string)");
   }
   return value_->get<std::string>();
 }
 
-bool JsonPlace::boolean() const {
+bool JsonNode::boolean() const {
   if (!value_->is_boolean()) {
     fail("is ", kind(), " (expected true or false)");
   }
   return value_->get<bool>();
 }
 
-int64_t JsonPlace::integer(int64_t low, int64_t high) const {
+int64_t JsonNode::integer(int64_t low, int64_t high) const {
   if (!value_->is_number_integer()) {
     fail("is ", kind(), " ", value_->dump(), " (expected an integer)");
   }
@@ -120,14 +120,14 @@ int64_t JsonPlace::integer(int64_t low, int64_t high) const {
   return value;
 }
 
-double JsonPlace::number() const {
+double JsonNode::number() const {
   if (!value_->is_number() || !std::isfinite(value_->get<double>())) {
     fail("is ", kind(), " (expected a finite number)");
   }
   return value_->get<double>();
 }
 
-char32_t JsonPlace::code_point() const {
+char32_t JsonNode::code_point() const {
   const std::string text = string();
   if (text.empty() || utf8_size(static_cast<unsigned char>(text[0])) != text.size()) {
     fail("is \"", text, "\" (expected one character)");
@@ -135,17 +135,17 @@ char32_t JsonPlace::code_point() const {
   return utf8_read(text.data());
 }
 
-std::string JsonPlace::string_or(const char* key, const std::string& otherwise) const {
-  const std::optional<JsonPlace> found = find(key);
+std::string JsonNode::string_or(const char* key, const std::string& otherwise) const {
+  const std::optional<JsonNode> found = find(key);
   return found ? found->string() : otherwise;
 }
 
-bool JsonPlace::boolean_or(const char* key, bool otherwise) const {
-  const std::optional<JsonPlace> found = find(key);
+bool JsonNode::boolean_or(const char* key, bool otherwise) const {
+  const std::optional<JsonNode> found = find(key);
   return found ? found->boolean() : otherwise;
 }
 
-void JsonPlace::allow_only(std::initializer_list<std::string_view> keys) const {
+void JsonNode::allow_only(std::initializer_list<std::string_view> keys) const {
   for (const auto& [key, value] : object().items()) {
     if (std::find(keys.begin(), keys.end(), key) == keys.end()) {
       member(key, value).fail("is unknown; remove it, or use a version of Tenon that knows it");
