@@ -8,9 +8,9 @@
 #include "host/terminal/print_output.hpp"
 #include "host/terminal/usage_error.hpp"
 #include "host/text/formatted.hpp"
-#include "host/train/plan/longest_report.hpp"
-#include "host/train/plan/plan_report.hpp"
-#include "host/train/plan/program_table.hpp"
+#include "host/tools/plan/longest_report.hpp"
+#include "host/tools/plan/plan_report.hpp"
+#include "host/tools/plan/program_table.hpp"
 #include "host/train/plan/recipe_plan.hpp"
 
 #include <array>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "host/train/plan/program_table.hpp"
+#include "host/tools/plan/program_table.hpp"
 
 #include "host/model/program_text.hpp"
 #include "host/text/byte_size.hpp"

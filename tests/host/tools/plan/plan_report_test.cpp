@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "host/train/plan/plan_report.hpp"
+#include "host/tools/plan/plan_report.hpp"
 
 #include <nlohmann/json.hpp>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "host/train/plan/longest_report.hpp"
+#include "host/tools/plan/longest_report.hpp"
 
 #include "host/metrics/progress.hpp"
 #include "host/text/byte_size.hpp"
