@@ -2,7 +2,7 @@
 //
 // Traces of events that are nearly right are compared or refused. A case is the second of two
 // files; the first is valid.
-#include "host/cli/trace_diff.hpp"
+#include "host/tools/inspect/trace_diff.hpp"
 
 #include "tests/fuzz/json_cases.hpp"
 #include "tests/fuzz/judge_error.hpp"

@@ -2,8 +2,8 @@
 //
 // --trace-diff: compares two event traces.
 #include "host/cli/all_actions.hpp"
-#include "host/cli/trace_diff.hpp"
 #include "host/terminal/print_output.hpp"
+#include "host/tools/inspect/trace_diff.hpp"
 
 namespace tenon {
 namespace {

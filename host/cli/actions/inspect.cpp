@@ -2,8 +2,8 @@
 //
 // --inspect: prints the contents of a checkpoint.
 #include "host/cli/all_actions.hpp"
-#include "host/cli/inspect_checkpoint.hpp"
 #include "host/terminal/print_output.hpp"
+#include "host/tools/inspect/inspect_checkpoint.hpp"
 
 #include <array>
 

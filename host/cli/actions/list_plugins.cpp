@@ -2,10 +2,10 @@
 //
 // --list-plugins: prints the contents of the plugin folders.
 #include "host/cli/all_actions.hpp"
-#include "host/cli/plugin_list.hpp"
 #include "host/cli/recipe_options.hpp"
 #include "host/cli/used_plugins.hpp"
 #include "host/terminal/print_output.hpp"
+#include "host/tools/inspect/plugin_list.hpp"
 
 #include <array>
 

@@ -3,10 +3,10 @@
 // --table: prints one row of a table, from exported files or as the recipe initializes it.
 #include "host/cli/all_actions.hpp"
 #include "host/cli/recipe_options.hpp"
-#include "host/cli/show_row.hpp"
 #include "host/cli/used_recipe.hpp"
 #include "host/terminal/print_output.hpp"
 #include "host/terminal/usage_error.hpp"
+#include "host/tools/inspect/show_row.hpp"
 #include "host/train/run/table_files.hpp"
 
 #include <array>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "host/cli/trace_diff.hpp"
+#include "host/tools/inspect/trace_diff.hpp"
 
 #include "host/error/error.hpp"
 #include "host/io/regular_file.hpp"

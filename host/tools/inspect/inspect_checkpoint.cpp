@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "host/cli/inspect_checkpoint.hpp"
+#include "host/tools/inspect/inspect_checkpoint.hpp"
 
 #include "host/checkpoint/checkpoint_difference.hpp"
 #include "host/checkpoint/checkpoint_index.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "host/cli/trace_diff.hpp"
+#include "host/tools/inspect/trace_diff.hpp"
 
 #include "host/error/error.hpp"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "host/cli/show_row.hpp"
+#include "host/tools/inspect/show_row.hpp"
 
 #include "host/embedding/row_folder.hpp"
 #include "host/error/error.hpp"

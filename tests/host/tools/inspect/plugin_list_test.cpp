@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "host/cli/plugin_list.hpp"
+#include "host/tools/inspect/plugin_list.hpp"
 
 #include <nlohmann/json.hpp>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "host/cli/plugin_list.hpp"
+#include "host/tools/inspect/plugin_list.hpp"
 
 #include "host/terminal/text_table.hpp"
 
