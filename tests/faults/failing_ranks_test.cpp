@@ -198,11 +198,11 @@ TEST_CASE("a port in use and a master that does not answer are reported with the
   ::close(taken);
   INFO(run.text());
   CHECK(run.exit_codes() == std::vector<int>{2, 5});
-  const std::string address = "127.0.0.1:" + std::to_string(port);
+  const std::string endpoint = "127.0.0.1:" + std::to_string(port);
   CHECK_THAT(run.result(0).err, contains_text("[distributed.port_taken]"));
-  CHECK_THAT(run.result(0).err, contains_text(address));
+  CHECK_THAT(run.result(0).err, contains_text(endpoint));
   CHECK_THAT(run.result(1).err, contains_text("[distributed.unreachable]"));
-  CHECK_THAT(run.result(1).err, contains_text(address));
+  CHECK_THAT(run.result(1).err, contains_text(endpoint));
   CHECK_FALSE(std::filesystem::exists(run.run_dir()));
   FailingRank absent;
   absent.is_started = false;
