@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Runs one training run, from a checked recipe to its outcome. RunSession controls the stages and
-// handles failures, RunComponents creates the recipe's components, and RunEngine allocates and
-// trains.
+// handles failures, plan_run() plans, and AllocatedRun has the services that the Trainer uses.
 // Threads: [main]; vet plugins before, because these functions start threads.
 #pragma once
 
