@@ -255,21 +255,9 @@ RunFolder RunSession::make_first_folder() {
       checkpoints_.write_beginning(folder);
       folder.write("recipe.json", frozen_recipe(recipe_));
     }
+    attempt_ = claim_attempt(folder.path());
   });
   return folder;
-}
-
-// The number of this start of the run, which rank 0 keeps in the folder.
-uint64_t RunSession::agree_on_attempt(const RunFolder& folder) {
-  Group& control = ranks_.all();
-  int64_t attempt = 0;
-  together(control, "number of the attempt", [&] {
-    if (is_first()) {
-      attempt = static_cast<int64_t>(claim_attempt(folder.path()));
-    }
-  });
-  control.all_reduce(std::span(&attempt, 1), Reduce::kMax, "number of the attempt");
-  return static_cast<uint64_t>(attempt);
 }
 
 // Rank 0 makes and names the run folder; the other ranks write their logs to it.
@@ -283,6 +271,9 @@ RunFolder RunSession::open_folder() {
   });
   const std::string path =
       control.broadcast_text(is_first() ? folder->full_path() : "", 0, "name of the run folder");
+  auto attempt = static_cast<int64_t>(attempt_);
+  control.all_reduce(std::span(&attempt, 1), Reduce::kMax, "number of the attempt");
+  attempt_ = static_cast<uint64_t>(attempt);
   const auto join = [&] {
     together(control, "logs in the run folder", [&] {
       if (is_first()) {
@@ -363,7 +354,7 @@ Outcome RunSession::train(const SignalWatch& signals) {
   report.run_dir = folder.path();
   watch_folder(folder, report);
   Progress progress(is_first() ? request_.style : Progress::Style::kQuiet);
-  Journal& journal = journal_.emplace(agree_on_attempt(folder), platform_.role().rank());
+  Journal& journal = journal_.emplace(attempt_, platform_.role().rank());
   CrashPageReader page(crash_page());
   const auto page_reads = journal.subscribe_prompt(page, "crash page");
   const auto state_reads = journal.subscribe(published_, "state for other threads");

@@ -91,7 +91,6 @@ class RunSession {
   RunReport make_report();
   RunFolder open_folder();
   RunFolder make_first_folder();
-  uint64_t agree_on_attempt(const RunFolder& folder);
   void watch_folder(const RunFolder& folder, const RunReport& report);
   bool is_stopped_already(const SignalWatch& signals);
   Outcome stopped_outcome(const SignalWatch& signals);
@@ -122,6 +121,7 @@ class RunSession {
   Watchdog watchdog_;  // outlives all components: destroy() may hang too
   const std::unique_ptr<World> world_;
   RankGroups ranks_;
+  uint64_t attempt_ = 0;            // the number of this start of the run; 0: no folder yet
   std::optional<Journal> journal_;  // none while there is no run folder
   RankWatch watch_;
   ComponentFactory factory_;
