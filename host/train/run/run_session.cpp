@@ -245,8 +245,9 @@ RunReport RunSession::make_report() {
   return report;
 }
 
-// On rank 0. A resumed run keeps its recipe.json until a checkpoint is accepted.
-RunFolder RunSession::make_first_folder() {
+// On rank 0. Claims the number of this start. A resumed run keeps its recipe.json until a
+// checkpoint is accepted.
+RunFolder RunSession::make_first_folder(int64_t& attempt) {
   RunFolder folder = checkpoints_.make_folder();
   folder.discard_unless([&] {
     attach_log_file(folder.file("log.txt"));
@@ -255,7 +256,7 @@ RunFolder RunSession::make_first_folder() {
       checkpoints_.write_beginning(folder);
       folder.write("recipe.json", frozen_recipe(recipe_));
     }
-    attempt_ = claim_attempt(folder.path());
+    attempt = static_cast<int64_t>(claim_attempt(folder.path()));
   });
   return folder;
 }
@@ -264,16 +265,16 @@ RunFolder RunSession::make_first_folder() {
 RunFolder RunSession::open_folder() {
   Group& control = ranks_.all();
   std::optional<RunFolder> folder;
+  int64_t attempt = 0;
   together(control, "making the run folder", [&] {
     if (is_first()) {
-      folder = make_first_folder();
+      folder = make_first_folder(attempt);
     }
   });
   const std::string path =
       control.broadcast_text(is_first() ? folder->full_path() : "", 0, "name of the run folder");
-  auto attempt = static_cast<int64_t>(attempt_);
   control.all_reduce(std::span(&attempt, 1), Reduce::kMax, "number of the attempt");
-  attempt_ = static_cast<uint64_t>(attempt);
+  journal_.emplace(static_cast<uint64_t>(attempt), platform_.role().rank());
   const auto join = [&] {
     together(control, "logs in the run folder", [&] {
       if (is_first()) {
@@ -354,7 +355,7 @@ Outcome RunSession::train(const SignalWatch& signals) {
   report.run_dir = folder.path();
   watch_folder(folder, report);
   Progress progress(is_first() ? request_.style : Progress::Style::kQuiet);
-  Journal& journal = journal_.emplace(attempt_, platform_.role().rank());
+  Journal& journal = *journal_;
   CrashPageReader page(crash_page());
   const auto page_reads = journal.subscribe_prompt(page, "crash page");
   const auto state_reads = journal.subscribe(published_, "state for other threads");

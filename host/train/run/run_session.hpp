@@ -90,7 +90,7 @@ class RunSession {
   void record_sources();
   RunReport make_report();
   RunFolder open_folder();
-  RunFolder make_first_folder();
+  RunFolder make_first_folder(int64_t& attempt);
   void watch_folder(const RunFolder& folder, const RunReport& report);
   bool is_stopped_already(const SignalWatch& signals);
   Outcome stopped_outcome(const SignalWatch& signals);
@@ -121,7 +121,6 @@ class RunSession {
   Watchdog watchdog_;  // outlives all components: destroy() may hang too
   const std::unique_ptr<World> world_;
   RankGroups ranks_;
-  uint64_t attempt_ = 0;            // the number of this start of the run; 0: no folder yet
   std::optional<Journal> journal_;  // none while there is no run folder
   RankWatch watch_;
   ComponentFactory factory_;
