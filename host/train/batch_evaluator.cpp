@@ -84,7 +84,7 @@ void BatchEvaluator::evaluate_batch(const EvaluatedBatch& at, EvaluationSums& su
   events_.fire(TENON_EVENT_AFTER_DATA);
   const auto forward = [&] { forward_pass_.run_model(microbatch.batch, point); };
   bool has_outputs = true;
-  if (run_.ranks.groups.role().is_alone()) {
+  if (run_.role().is_alone()) {
     has_outputs = hold(at, forward);
   } else {  // the ranks compute together: the others do not get past it
     forward();
@@ -189,7 +189,7 @@ std::optional<int64_t> BatchEvaluator::failing_sample(const EvaluatedBatch& batc
   DataSource& source = batch.data.source();
   const bool is_numbered = source.info().style == DatasetStyle::kMap &&
                            !source.info().has_own_order && source.packed() == nullptr;
-  if (!is_numbered || !run_.ranks.groups.role().is_alone() || !batch.data.epoch().has_value()) {
+  if (!is_numbered || !run_.role().is_alone() || !batch.data.epoch().has_value()) {
     return std::nullopt;
   }
   LoaderOptions options = batch.data.options();
@@ -217,7 +217,7 @@ std::optional<int64_t> BatchEvaluator::failing_sample(const EvaluatedBatch& batc
 // any rank has a batch, so the evaluated data does not depend on the number of ranks. A single rank
 // needs no vote.
 void BatchEvaluator::start_vote(DataStream& data) {
-  if (run_.ranks.groups.role().is_alone()) {
+  if (run_.role().is_alone()) {
     return;
   }
   const std::optional<int64_t> num_left = data.loader().num_batches_left();
@@ -230,7 +230,7 @@ void BatchEvaluator::start_vote(DataStream& data) {
 }
 
 BatchEvaluator::BatchVote BatchEvaluator::finish_vote(DataStream& data) {
-  if (run_.ranks.groups.role().is_alone()) {
+  if (run_.role().is_alone()) {
     if (failure_.has_value() || stop_.cuts_evaluation()) {
       return BatchVote::kCut;
     }

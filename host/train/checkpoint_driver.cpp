@@ -186,7 +186,7 @@ void CheckpointDriver::vote(Agreement& votes) {
   if (checkpoints.is_writing()) {
     votes.vote(Vote::kSaving);
   }
-  if (run_.ranks.groups.role().is_first() && checkpoints.is_clock_due()) {
+  if (run_.role().is_first() && checkpoints.is_clock_due()) {
     votes.vote(Vote::kCheckpoint);
   }
   if (checkpoints.failure().has_value()) {

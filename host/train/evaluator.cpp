@@ -328,7 +328,7 @@ bool Evaluator::evaluate_set(const EvalSet& set, std::string& line) {
 void Evaluator::report_over_long(const EvalSet& set) const {
   const PackedSource* const packed = set.data->source().packed();
   const PackCounts counts = set.data->pack_counts_of_epoch();
-  if (packed != nullptr && counts.lost > 0 && run_.ranks.groups.role().is_first()) {
+  if (packed != nullptr && counts.lost > 0 && run_.role().is_first()) {
     log_warning(set.prefix.substr(0, set.prefix.rfind('/')) + ": " +
                 tenon::describe(counts, packed->options()));
   }
@@ -416,7 +416,7 @@ bool Evaluator::restore_best() {
   }
   const auto& kept = run_.model.best->kept();
   if (!kept.has_value()) {
-    if (run_.ranks.groups.role().is_first()) {
+    if (run_.role().is_first()) {
       log_warning("no evaluation has given a " + run_.model.best->metric() +
                   ": the run ends with its last parameters");
     }

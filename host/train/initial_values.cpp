@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/train/initial_values.hpp"
 
-#include "host/model/parametrization_start.hpp"
 #include "host/tensor/philox.hpp"
 
 #include <cstdint>
@@ -26,11 +25,7 @@ void load_further(RunServices& run) {
       .parameters = run.model.parameters,
       .optimizer = run.model.optimizer,
       .start = [&run](const std::vector<uint32_t>& which, const UnstoredValue& unstored) {
-        start_parametrizations(which,
-                               run.model.parameters,
-                               run.model.sharded,
-                               run.plan.context.exec.on(at::kCPU),
-                               unstored);
+        start_parametrizations(run, which, unstored);
       }};
   for (const std::string& line : run.data.model_values->load(targets, run.model.sharded)) {
     run.report.journal.add(Remark{line});
@@ -38,6 +33,13 @@ void load_further(RunServices& run) {
 }
 
 }  // namespace
+
+void start_parametrizations(RunServices& run,
+                            const std::vector<uint32_t>& which,
+                            const UnstoredValue& unstored) {
+  start_parametrizations(
+      which, run.model.parameters, run.model.sharded, run.plan.context.exec.on(at::kCPU), unstored);
+}
 
 void set_initial_values(RunServices& run) {
   ParameterStore& parameters = run.model.parameters;
@@ -58,11 +60,7 @@ void set_initial_values(RunServices& run) {
   if (run.data.model_values != nullptr) {
     draw_further(run, seed);
   }
-  start_parametrizations(all_parametrizations(parameters.graph()),
-                         parameters,
-                         run.model.sharded,
-                         run.plan.context.exec.on(at::kCPU),
-                         unstored);
+  start_parametrizations(run, all_parametrizations(parameters.graph()), unstored);
   if (run.data.model_values != nullptr) {
     load_further(run);
   }

@@ -179,7 +179,7 @@ void ParameterUpdate::report_unused() const {
       }
     }
   }
-  if (num_unused > 0 && run_.ranks.groups.role().is_first()) {
+  if (num_unused > 0 && run_.role().is_first()) {
     log_info(formatted("{} received no gradient in step 1 and will not be updated: {}{}",
                        counted(num_unused, "parameter"),
                        names,

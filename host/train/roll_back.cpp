@@ -61,7 +61,7 @@ std::pair<LossSpike, Error> RollBack::cause() const {
 
 // Returns the checkpoints on rank 0, newest first; nothing on other ranks.
 std::vector<std::string> RollBack::good_checkpoints(uint64_t first_bad_step) {
-  if (!run_.ranks.groups.role().is_first()) {
+  if (!run_.role().is_first()) {
     return {};
   }
   try {
@@ -115,7 +115,7 @@ RollBack::Result RollBack::run() {
   checkpoints.keeper().pin(saved.reader().checkpoint());
   pin_good();
   checkpoints.forget_saved(state_);
-  if (run_.ranks.groups.role().is_first()) {
+  if (run_.role().is_first()) {
     log_warning(
         formatted("step {}: {}; rolling back to {}, after step {}, and skipping the data since ({} "
                   "of {} times)",

@@ -5,6 +5,7 @@
 #include "host/recipe/recipe_difference.hpp"
 #include "host/tensor/state/saved_number.hpp"
 #include "host/text/formatted.hpp"
+#include "host/train/initial_values.hpp"
 #include "host/train/rank_decisions.hpp"
 #include "host/train/run_state/run_state_names.hpp"
 
@@ -189,11 +190,7 @@ LoadTargets RunLoader::targets() const {
           .tables = run_.model.tables.get(),
           .step = state_.step,
           .start = [this](const std::vector<uint32_t>& which, const UnstoredValue& unstored) {
-            start_parametrizations(which,
-                                   run_.model.parameters,
-                                   run_.model.sharded,
-                                   run_.plan.context.exec.on(at::kCPU),
-                                   unstored);
+            start_parametrizations(run_, which, unstored);
           }};
 }
 

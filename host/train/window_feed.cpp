@@ -120,7 +120,7 @@ NextWindow WindowFeed::open_next() {
       break;
     }
     next = open(*paired);
-    if (next == NextWindow::kEnd && run_.ranks.groups.role().is_first()) {
+    if (next == NextWindow::kEnd && run_.role().is_first()) {
       log_warning("the epoch ends before window " + run_.data.train.window_label() +
                   ", which is skipped: " + paired->source().name() +
                   " has no window to evaluate on beside it");
@@ -146,7 +146,7 @@ void WindowFeed::report_end_of_window() {
         std::span(&num_dropped, 1), Reduce::kSum, "end of a window");
   }
   count_.dropped += num_dropped;
-  if (num_dropped > 0 && run_.ranks.groups.role().is_first()) {
+  if (num_dropped > 0 && run_.role().is_first()) {
     log_info(
         formatted("dropped {} samples at the end of {}",
                   num_dropped,
@@ -159,14 +159,14 @@ void WindowFeed::report_empty_window() {
     return;
   }
   ++count_.empty;
-  if (run_.ranks.groups.role().is_first()) {
+  if (run_.role().is_first()) {
     log_info("window " + run_.data.train.window_label() + " is empty");
   }
 }
 
 void WindowFeed::report_packing() {
   const PackedSource* const packed = run_.data.train.source().packed();
-  if (packed == nullptr || !run_.ranks.groups.role().is_first()) {
+  if (packed == nullptr || !run_.role().is_first()) {
     return;
   }
   const PackCounts counts = run_.data.train.pack_counts_of_epoch();
@@ -196,7 +196,7 @@ std::optional<PackedRows> WindowFeed::packed_rows() const {
 void WindowFeed::report_end_of_epoch() {
   report_packing();
   const std::vector<std::string> unmatched = run_.data.train.excluded().unmatched();
-  if (!unmatched.empty() && !has_reported_skip_list_ && run_.ranks.groups.role().is_first()) {
+  if (!unmatched.empty() && !has_reported_skip_list_ && run_.role().is_first()) {
     log_warning("/data/skip_windows: no window of the epoch has the label or id " +
                 joined(unmatched));
   }
@@ -290,7 +290,7 @@ bool WindowFeed::resolve_turns() {
 }
 
 void WindowFeed::pass_asked(Agreement& votes) {
-  const std::vector<uint32_t> readers = run_.ranks.groups.role().ranks_of(RankSet::kSamples);
+  const std::vector<uint32_t> readers = run_.role().ranks_of(RankSet::kSamples);
   std::vector<int64_t> answers;
   for (const uint32_t shard : asked_) {
     const bool has_batch = votes.has_voted(readers[shard % readers.size()], Vote::kMoreData);

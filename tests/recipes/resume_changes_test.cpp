@@ -25,7 +25,7 @@ SubprocessResult again(const HostRun& first, const std::vector<std::string>& mor
 std::map<std::string, std::string> contents(const fs::path& folder) {
   std::map<std::string, std::string> files;
   for (const auto& entry : fs::recursive_directory_iterator(folder)) {
-    // The log may tell of it, and the start has a number.
+    // The log may mention the start, and each start has a number.
     const fs::path name = entry.path().filename();
     if (entry.is_regular_file() && name != "log.txt" && name != "attempt") {
       files[entry.path().string()] = file_text(entry.path());

@@ -88,13 +88,6 @@ void RunPlatform::set_up_process(const Recipe& recipe) const {
   settings_->use_default_dtype(precision_.exact());
 }
 
-ExecBase RunPlatform::exec_on_cpu() const {
-  ExecBase exec = exec_;
-  exec.device = at::kCPU;
-  exec.stream = nullptr;
-  return exec;
-}
-
 ParameterLayout RunPlatform::whole_layout() const {
   ParameterLayout layout;
   layout.dtype = precision_.stored;

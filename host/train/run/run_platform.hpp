@@ -53,8 +53,6 @@ class RunPlatform {
   Gpu* gpu() const { return device_.gpu.get(); }  // null on the CPU
   const PrecisionPolicy& precision() const { return precision_; }
   const ExecBase& exec() const { return exec_; }
-  // Returns exec() for calls that compute on the CPU.
-  ExecBase exec_on_cpu() const;
   // Returns the layout of parameters that this rank holds whole, on the device of the run.
   ParameterLayout whole_layout() const;
   // Returns the number of waits for the GPU by plugin id; empty on the CPU.

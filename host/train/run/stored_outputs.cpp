@@ -80,7 +80,7 @@ class LoadedModel {
         optimizer_({}, store_.groups(), context.platform.exec()),
         runner_(member.proxy, store_, context.platform.exec()),
         values_(runner_.new_state()) {
-    const ExecFrame frame(member.proxy.instance().host(), context.platform.exec_on_cpu());
+    const ExecFrame frame(member.proxy.instance().host(), context.platform.exec().on(at::kCPU));
     store_.initialise(
         member.proxy, frame.exec(), mix_seeds(context.recipe.seed, stream_of("init")));
     Pretrained load(member.use.load,

@@ -84,7 +84,7 @@ TextModel::TextModel(const Recipe& recipe,
       .tokenizer = tokenizer_,
       .ends = end_tokens(tokenizer_, chat_template_),
       .inputs = {.fields = features_ ? &*features_ : nullptr, .rows = rows_ ? &*rows_ : nullptr}});
-  const ExecFrame frame(model_.instance().host(), platform_.exec_on_cpu());
+  const ExecFrame frame(model_.instance().host(), platform_.exec().on(at::kCPU));
   store_->initialise(model_, frame.exec(), mix_seeds(recipe.seed, stream_of("init")));
 }
 
