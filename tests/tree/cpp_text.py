@@ -53,14 +53,6 @@ def functions_in(text):
     return found
 
 
-def class_body(text, name):
-    start = re.search(r"^(?:class|struct) %s\b[^;{]*\{" % name, text, re.M)
-    if start is None:
-        return None
-    end = text.index("\n};", start.end())
-    return text[start.end() : end]
-
-
 def without_comments(text):
     return re.sub(r"//[^\n]*", "", text)
 

@@ -19,7 +19,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import journeys  # noqa: E402
 import wiring  # noqa: E402
-from cpp_text import class_body, count_class, functions_in, sources  # noqa: E402
+from cpp_text import count_class, functions_in, sources  # noqa: E402
 
 # What a checkout must not exceed (or, for shares, fall below). Lower a limit when a count falls.
 MOST = {
@@ -41,12 +41,6 @@ MOST = {
 LEAST = {
     "lines of host/train with a mirroring test, in percent": 70,
 }
-
-# The classes that the loop is made of.
-LOOP_CLASSES = (
-    "CheckpointDriver Evaluator FiniteCheck ForwardPass HookView RollBack StepLog StopConditions TrainStep".split()
-)
-
 
 def class_sizes(root):
     """(functions, members) of each class of host, by file and name."""
@@ -117,18 +111,6 @@ def counts(root):
     }
     command_line = [p for p in host if p.name in ("command_line.cpp", "parse_command_line.cpp")]
     result["lines of parse_command_line.cpp"] = lengths[command_line[0]]
-    trainer = root / "host/train/trainer.hpp"
-    functions, members = count_class(class_body(trainer.read_text(), "Trainer"))
-    result["functions of Trainer"] = functions
-    result["data members of Trainer"] = members
-    result["lines of trainer*.{hpp,cpp}"] = sum(n for p, n in lengths.items() if p.name.startswith("trainer"))
-    largest = 0
-    for p in sources(root, "host/train", (".hpp",)):
-        for name in LOOP_CLASSES:
-            body = class_body(p.read_text(), name)
-            if body is not None:
-                largest = max(largest, count_class(body)[0])
-    result["most functions of a class beside Trainer"] = largest
     sizes = class_sizes(root)
     result["classes of host"] = len(sizes)
     result["classes of host over the limits"] = sum(f > wiring.MOST_FUNCTIONS or m > wiring.MOST_MEMBERS for f, m in sizes.values())
