@@ -27,7 +27,7 @@ int64_t pairs_of(const AttentionInput& in, int64_t b) {
   const int32_t* const starts = in.starts + b * in.starts_batch;
   int64_t pairs = 0;
   for (int64_t t = 0; t < s.T; ++t) {
-    pairs += 2 * (t + 1 - starts[t]);
+    pairs += 2 * (in.first + t + 1 - starts[t]);
   }
   return pairs;
 }
@@ -36,22 +36,25 @@ int64_t pairs_of(const AttentionInput& in, int64_t b) {
 // sees a key of another.
 void add_segments(const AttentionInput& in, int64_t b, int64_t wanted, std::vector<Range>& out) {
   const AttentionSizes& s = in.sizes;
-  int64_t first = 0;
-  if (in.starts != nullptr && in.is_causal && s.T == s.S) {
+  int64_t first_key = 0;
+  int64_t first_query = 0;
+  if (in.starts != nullptr && in.is_causal) {
     const int32_t* const starts = in.starts + b * in.starts_batch;
     const int64_t all = pairs_of(in, b);
     int64_t before = 0;
     int64_t num_ranges = 1;
     for (int64_t t = 0; t < s.T; ++t) {
-      if (starts[t] == t && t > 0 && before * wanted >= all * num_ranges) {
-        out.push_back({b, first, t, first, t});
-        first = t;
+      const int64_t own_key = in.first + t;
+      if (starts[t] == own_key && t > 0 && before * wanted >= all * num_ranges) {
+        out.push_back({b, first_key, own_key, first_query, t});
+        first_key = own_key;
+        first_query = t;
         ++num_ranges;
       }
-      before += 2 * (t + 1 - starts[t]);
+      before += 2 * (own_key + 1 - starts[t]);
     }
   }
-  out.push_back({b, first, s.S, first, s.T});
+  out.push_back({b, first_key, s.S, first_query, s.T});
 }
 
 }  // namespace

@@ -36,16 +36,17 @@ struct HeadRows {
 // A query sees one range of keys. Its ends never decrease from one query to the next.
 struct AttentionInput {
   AttentionSizes sizes;
+  int64_t first = 0;  // position of query 0 among the keys; first + T <= S with a mask or rotation
   HeadRows<const float> q;
   HeadRows<const float> k;
   HeadRows<const float> v;
   const float* cos = nullptr;  // [P, rotated/2]: rotates queries and keys; null: no rotation
   const float* sin = nullptr;
   int64_t rotated = 0;                 // features at the start of a head that are rotated
-  const int64_t* positions = nullptr;  // row of cos and sin of each query and key, [B, T]; null: t
+  const int64_t* positions = nullptr;  // row of cos and sin of each key, [B, S]; null: its index
   const int32_t* starts = nullptr;     // first visible key of each query, [T]; null: 0
   int64_t starts_batch = 0;            // stride of `starts` over samples
-  bool is_causal = true;               // query t sees no key after t
+  bool is_causal = true;               // query t sees no key after first + t
   float scale = 1.0f;                  // of scores
   float softcap = 0.0f;                // 0: none
 };

@@ -74,10 +74,11 @@ SIMD_INLINE void prefetch_row(const HeadRows<const float>& rows, const float* ro
   }
 }
 
-// Copies row t of queries, keys or their gradients into or out of scratch memory.
+// Copies a row of queries, keys or their gradients, at the position of key `s`, into or out of
+// scratch memory.
 SIMD_INLINE void move_row(const AttentionInput& in,
                           int64_t b,
-                          int64_t t,
+                          int64_t s,
                           const float* from,
                           float* to,
                           float scale,
@@ -85,7 +86,7 @@ SIMD_INLINE void move_row(const AttentionInput& in,
   const int64_t rotated = in.rotated;
   if (in.cos != nullptr) {
     const int64_t half = rotated / 2;
-    const int64_t row = (in.positions == nullptr ? t : in.positions[b * in.sizes.T + t]) * half;
+    const int64_t row = (in.positions == nullptr ? s : in.positions[b * in.sizes.S + s]) * half;
     rotate_row(from, to, in.cos + row, in.sin + row, half, scale, sign);
   }
   scale_row(from + rotated, to + rotated, in.sizes.E - rotated, scale);
@@ -119,8 +120,9 @@ struct QueryBlock {
       const bool is_padding = r >= rows;
       const int64_t start =
           in.starts == nullptr || is_padding ? 0 : in.starts[b * in.starts_batch + t];
+      const int64_t end_key = is_padding ? 0 : in.is_causal ? in.first + t + 1 : in.sizes.S;
       lo[r] = static_cast<int32_t>(start);
-      hi[r] = static_cast<int32_t>(is_padding ? 0 : in.is_causal ? t + 1 : in.sizes.S);
+      hi[r] = static_cast<int32_t>(end_key);
     }
   }
 
@@ -162,7 +164,7 @@ inline void take_queries(const AttentionInput& in,
     const int64_t t = block.first + r;
     const float* const from = in.q.at(block.b, t, block.h);
     prefetch_row(in.q, from, in.sizes.E);
-    move_row(in, block.b, t, from, q + r * row, in.scale, 1.0f);
+    move_row(in, block.b, in.first + t, from, q + r * row, in.scale, 1.0f);
   }
   turn_rows(q, row, turned, kScoresRow, block.rows, in.sizes.E);
 }
@@ -559,15 +561,11 @@ inline void attend_chunk_backward(const AttentionInput& in,
   for (int64_t r = 0; r < block.rows; ++r) {
     const int64_t t = block.first + r;
     float* const to = grads.grad_q.at(block.b, t, block.h);
-    if (adds) {
-      // The rows of q are free now.
-      float* const part = at.q + r * at.row;
-      move_row(in, block.b, t, at.grad_q + r * at.row, part, in.scale, -1.0f);
-      for (int64_t e = 0; e < s.E; ++e) {
-        to[e] += part[e];
-      }
-    } else {
-      move_row(in, block.b, t, at.grad_q + r * at.row, to, in.scale, -1.0f);
+    // The rows of q are free now.
+    float* const part = adds ? at.q + r * at.row : to;
+    move_row(in, block.b, in.first + t, at.grad_q + r * at.row, part, in.scale, -1.0f);
+    for (int64_t e = 0; adds && e < s.E; ++e) {
+      to[e] += part[e];
     }
   }
 }

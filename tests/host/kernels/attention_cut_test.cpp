@@ -10,14 +10,14 @@
 namespace tenon {
 namespace {
 
-// First visible keys of segments of the given lengths, repeated until T.
-std::vector<int32_t> starts_of(int64_t T, const std::vector<int64_t>& lengths) {
+// First visible keys of segments of the given lengths, repeated until S.
+std::vector<int32_t> starts_of(int64_t S, const std::vector<int64_t>& lengths) {
   std::vector<int32_t> starts;
-  for (size_t i = 0; static_cast<int64_t>(starts.size()) < T; ++i) {
+  for (size_t i = 0; static_cast<int64_t>(starts.size()) < S; ++i) {
     const auto start = static_cast<int32_t>(starts.size());
     starts.insert(starts.end(), static_cast<size_t>(lengths[i % lengths.size()]), start);
   }
-  starts.resize(static_cast<size_t>(T));
+  starts.resize(static_cast<size_t>(S));
   return starts;
 }
 
@@ -34,7 +34,7 @@ void check_each_pair_once(const AttentionInput& in) {
   const BackwardTasks cut = backward_tasks(in);
   for (int64_t t = 0; t < s.T; t += 7) {
     const int64_t first = in.starts == nullptr ? 0 : in.starts[t];
-    for (int64_t key = first; key <= t; key += 5) {
+    for (int64_t key = first; key <= in.first + t; key += 5) {
       for (int64_t h = 0; h < s.H; ++h) {
         const auto visits = [&](const BackwardTask& task) {
           const AttentionPart& p = task.part;
@@ -81,6 +81,22 @@ TEST_CASE("tasks of the backward of attention visit each pair once", "[kernels]"
       starts_of(s.T, GENERATE(std::vector<int64_t>{128}, std::vector<int64_t>{3, 400, 1, 90}));
   CAPTURE(s.B, s.T, s.H, s.K);
   for (const AttentionInput& in : {input_of(s, {}), input_of(s, segments)}) {
+    check_each_pair_once(in);
+    check_writes(in);
+  }
+}
+
+TEST_CASE("queries of a part of the keys visit each pair once", "[kernels]") {
+  const AttentionSizes s = GENERATE(AttentionSizes{1, 700, 1500, 1, 1, 32},
+                                    AttentionSizes{2, 513, 1024, 9, 3, 64},
+                                    AttentionSizes{1, 1, 700, 4, 2, 128});
+  const int64_t first = std::min(s.S - s.T, GENERATE(int64_t{0}, int64_t{250}, int64_t{1500}));
+  const std::vector<int32_t> of_keys = starts_of(s.S, {3, 100, 1, 90});
+  const auto begin = of_keys.begin() + first;
+  const std::vector<int32_t> segments(begin, begin + s.T);
+  CAPTURE(s.B, s.T, s.H, s.K, first);
+  for (AttentionInput in : {input_of(s, {}), input_of(s, segments)}) {
+    in.first = first;
     check_each_pair_once(in);
     check_writes(in);
   }

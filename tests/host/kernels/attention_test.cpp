@@ -63,8 +63,10 @@ struct Case {
   int64_t window = 0;
   bool is_causal = true;
   float softcap = 0.0f;
+  int64_t first = 0;
 };
 
+// `table` has a row for each position of x.
 at::Tensor rotated(const at::Tensor& x, const at::Tensor& table) {
   if (!table.defined()) {
     return x;
@@ -80,13 +82,15 @@ at::Tensor by_formula(const Case& c,
                       const at::Tensor& value,
                       const at::Tensor& table) {
   const AttentionSizes& s = c.sizes;
-  const at::Tensor q = rotated(query.transpose(1, 2), table);
+  const at::Tensor q =
+      rotated(query.transpose(1, 2), c.has_table ? table.narrow(1, c.first, s.T) : table);
   const at::Tensor k = rotated(key.transpose(1, 2), table).repeat_interleave(s.H / s.K, 1);
   const at::Tensor v = value.transpose(1, 2).repeat_interleave(s.H / s.K, 1);
   at::Tensor hidden = at::zeros({s.T, s.S}, at::kBool);
   if (c.is_causal) {
     const at::Tensor ones = at::ones({s.T, s.S}, at::kBool);
-    hidden = c.window > 0 ? ones.triu(1).logical_or(ones.tril(-c.window)) : ones.triu(1);
+    const at::Tensor later = ones.triu(1 + c.first);
+    hidden = c.window > 0 ? later.logical_or(ones.tril(c.first - c.window)) : later;
   }
   at::Tensor scores = at::matmul(q, k.transpose(2, 3)) / std::sqrt(static_cast<double>(s.E));
   if (c.softcap > 0.0f) {
@@ -106,9 +110,10 @@ void check_kernels(const Kernels& kernels, const Case& c) {
   const at::Tensor k = at::randn({s.B, s.S, s.K, s.E}, generator);
   const at::Tensor v = at::randn({s.B, s.S, s.K, s.E}, generator);
   const at::Tensor grad_y = at::randn({s.B, s.T, s.H, s.E}, generator);
-  const at::Tensor angles = at::rand({s.T, s.E / 2}, generator) * 6.3;
+  const at::Tensor angles = at::rand({s.S, s.E / 2}, generator) * 6.3;
   const at::Tensor table = c.has_table ? at::stack({angles.cos(), angles.sin()}) : at::Tensor();
-  const at::Tensor starts = at::arange(s.T, at::kInt).sub(c.window - 1).clamp_min(0);
+  const at::Tensor starts =
+      at::arange(c.first, c.first + s.T, at::kInt).sub(c.window - 1).clamp_min(0);
 
   const std::vector<at::Tensor> leaves = {q.to(at::kDouble).requires_grad_(),
                                           k.to(at::kDouble).requires_grad_(),
@@ -120,6 +125,7 @@ void check_kernels(const Kernels& kernels, const Case& c) {
 
   const AttentionInput in{
       .sizes = s,
+      .first = c.first,
       .q = rows_of<const float>(q),
       .k = rows_of<const float>(k),
       .v = rows_of<const float>(v),
@@ -177,10 +183,14 @@ TEST_CASE("attention kernels equal the formula on each machine", "[kernels]") {
                           Case{{1, 130, 130, 2, 1, 64}, true},
                           Case{{1, 300, 300, 1, 1, 128}, true, 100},
                           Case{{2, 130, 37, 4, 2, 40}, false, 0, false},
-                          Case{{1, 5, 300, 2, 1, 128}, false, 0, false, 2.0f});
+                          Case{{1, 5, 300, 2, 1, 128}, false, 0, false, 2.0f},
+                          Case{{2, 5, 130, 2, 1, 16}, true, 0, true, 0.0f, 125},
+                          Case{{1, 100, 301, 4, 2, 40}, true, 60, true, 1.5f, 97},
+                          Case{{1, 96, 200, 1, 1, 32}, true, 0, true, 0.0f, 0},
+                          Case{{1, 40, 200, 2, 2, 24}, true, 0, false, 0.0f, 77});
   const AttentionSizes& s = c.sizes;
   for (const Kernels& kernels : kernels_of_this_machine()) {
-    CAPTURE(s.B, s.T, s.S, s.H, s.K, s.E, c.has_table, c.window, kernels.name);
+    CAPTURE(s.B, s.T, s.S, s.H, s.K, s.E, c.has_table, c.window, c.first, kernels.name);
     check_kernels(kernels, c);
   }
 }
