@@ -2,6 +2,7 @@
 
 #include "host/kernels/attention.hpp"
 
+#include "host/kernels/divided_attention.hpp"
 #include "host/kernels/local_attention.hpp"
 
 #include <c10/util/Exception.h>
@@ -13,7 +14,9 @@ at::Tensor attention(const at::Tensor& query,
                      const at::Tensor& value,
                      const AttentionOptions& options) {
   check_attention(query, key, value, options);
-  return local_attention(query, key, value, options);
+  const SequenceParts* const parts = sequence_parts();
+  return parts == nullptr ? local_attention(query, key, value, options)
+                          : divided_attention(query, key, value, options, *parts);
 }
 
 at::Tensor packed_attention(const at::Tensor& qkv,
@@ -28,7 +31,9 @@ at::Tensor packed_attention(const at::Tensor& qkv,
               num_heads,
               " and K = ",
               num_kv_heads);
-  return local_packed_attention(qkv, num_heads, num_kv_heads, options);
+  const SequenceParts* const parts = sequence_parts();
+  return parts == nullptr ? local_packed_attention(qkv, num_heads, num_kv_heads, options)
+                          : divided_packed_attention(qkv, num_heads, num_kv_heads, options, *parts);
 }
 
 }  // namespace tenon

@@ -96,6 +96,10 @@ bool count_attention(const at::Tensor& query_BTHE,
   return true;
 }
 
+bool is_attention_counted() {
+  return scope_state().bytes != nullptr;
+}
+
 int64_t attention_runs() {
   return attention_runs_here();
 }

@@ -4,7 +4,8 @@
 // recompute does not compute attention again. Serves the host's own attention kernel only; other
 // kernels are recomputed.
 // Invariant: a recompute calls attention in the order of the forward. A kept result whose shape
-// differs, or that was written in place since, is not used.
+// differs, or that was written in place since, is not used. Ranks that divide positions agree about
+// what is kept: a call with a kept result may send nothing (divided_attention.hpp).
 // Threads: a scope is of the thread that made it.
 #pragma once
 
@@ -81,6 +82,9 @@ AttentionResult attention_result(at::IntArrayRef shape,
 // values. `can_keep(device)` says whether the kernel of that device keeps results.
 bool count_attention(const at::Tensor& query_BTHE,
                      const std::function<bool(at::Device device)>& can_keep);
+
+// Whether the scope of this thread counts.
+bool is_attention_counted();
 
 // Returns how often this thread has computed attention by the host's kernel.
 int64_t attention_runs();
