@@ -14,10 +14,11 @@ set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
 
 # "Check" is the build type of the sanitizers. NDEBUG is set in every type, as libtorch's own build
 # has it: its headers hold inline code that would disagree with the library.
-set(CMAKE_C_FLAGS_CHECK "-O1 -g1 -fno-omit-frame-pointer -DNDEBUG" CACHE STRING "")
-set(CMAKE_CXX_FLAGS_CHECK "-O1 -g1 -fno-omit-frame-pointer -DNDEBUG -D_GLIBCXX_ASSERTIONS"
-    CACHE STRING "")
-mark_as_advanced(CMAKE_C_FLAGS_CHECK CMAKE_CXX_FLAGS_CHECK)
+# project() has put them, empty, into the cache.
+if(NOT CMAKE_CXX_FLAGS_CHECK)
+  set(CMAKE_C_FLAGS_CHECK "-O1 -g1 -fno-omit-frame-pointer -DNDEBUG")
+  set(CMAKE_CXX_FLAGS_CHECK "-O1 -g1 -fno-omit-frame-pointer -DNDEBUG -D_GLIBCXX_ASSERTIONS")
+endif()
 # -g1: line numbers in backtraces, for a tenth of the size that variables would take.
 if(CMAKE_CXX_FLAGS_RELWITHDEBINFO STREQUAL "-O2 -g -DNDEBUG")
   set(CMAKE_C_FLAGS_RELWITHDEBINFO "-O2 -g1 -DNDEBUG")
@@ -40,6 +41,8 @@ if(TENON_SANITIZE)
   # vptr needs the type information of libtorch's hidden classes, which its wheel does not export.
   add_compile_options(-fsanitize=${TENON_SANITIZE} -fno-sanitize=vptr
                       -fno-sanitize-recover=undefined)
+  # gcc's own manual: sanitizers raise false positives of this warning.
+  add_compile_options(-Wno-maybe-uninitialized)
   add_link_options(-fsanitize=${TENON_SANITIZE})
 endif()
 
