@@ -37,6 +37,9 @@ const at::Tensor* Batch::find(std::string_view name) const noexcept {
   if (!index && name == kLengthsField && lengths.defined()) {
     return &lengths;
   }
+  if (!index && name == kPositionsField && positions.has_value()) {
+    return &positions->position_ids;
+  }
   return index && *index < fields.size() && fields[*index].defined() ? &fields[*index] : nullptr;
 }
 

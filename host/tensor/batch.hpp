@@ -40,6 +40,10 @@ std::optional<size_t> find_field(const std::vector<FieldInfo>& schema,
 // The field that the host adds to each batch with an axis "T": the lengths of its samples.
 inline constexpr std::string_view kLengthsField = "lengths";
 
+// The field that the host adds to a part of a batch: the positions of its entries in the whole
+// sequences, i64 [B, T].
+inline constexpr std::string_view kPositionsField = "position_ids";
+
 // Returns the fields that models, losses and metrics can read: those of the schema, and
 // kLengthsField if a field has the axis "T" and none has that name.
 std::vector<FieldInfo> readable_fields(const std::vector<FieldInfo>& schema);
@@ -53,6 +57,22 @@ struct BatchSequence {
   uint32_t part = 0;  // number of its source in a mix
 
   bool operator==(const BatchSequence&) const = default;
+};
+
+// Entries [begin, begin + length) along the axis "T".
+struct PositionRange {
+  int64_t begin = 0;
+  int64_t length = 0;
+
+  bool operator==(const PositionRange&) const = default;
+};
+
+// A batch of which this rank has only some positions.
+struct BatchPositions {
+  PositionRange range;
+  int64_t whole = 0;                     // size of T before the cut
+  std::vector<BatchSequence> sequences;  // those of the whole batch
+  at::Tensor position_ids;               // i64 [B, T]: begin, begin + 1, ...
 };
 
 class Batch {
@@ -72,12 +92,14 @@ class Batch {
   std::vector<uint32_t> row_parts;
   // With packing: samples of the dataset that begin in the rows.
   std::optional<int64_t> packed_samples = {};
+  // Where the positions of a sequence are divided among ranks: the part of this rank.
+  std::optional<BatchPositions> positions = {};
 
   // Returns the number of samples of the dataset.
   int64_t dataset_samples() const noexcept { return packed_samples.value_or(samples); }
 
   // Returns the field `name`, or null if the schema has none or the field is undefined. `lengths`
-  // is found by its name, unless the schema has such a field.
+  // and the `position_ids` of a part are found by their names, unless the schema has such fields.
   const at::Tensor* find(std::string_view name) const noexcept;
 
   // Returns the bytes of all fields.

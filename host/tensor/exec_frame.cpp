@@ -48,7 +48,8 @@ uint64_t ExecFrame::seed_for(uint32_t salt) {
   // training.
   const uint64_t stream =
       (call_.exec.step << 1) | (call_.exec.mode == TENON_MODE_TRAIN ? uint64_t{1} : uint64_t{0});
-  const uint64_t index = (random_stream_ << 48) | (uint64_t{call_.exec.microbatch} << 24) | salt;
+  const uint64_t index =
+      ((random_stream_ - ranks_before_) << 48) | (uint64_t{call_.exec.microbatch} << 24) | salt;
   call_.exec.seed = random_bits(run_seed_, stream, index);
   return call_.exec.seed;
 }

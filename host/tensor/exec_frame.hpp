@@ -71,6 +71,9 @@ class ExecFrame {
   // Seeds the call. `salt` distinguishes the blocks, or other users of random numbers, of one
   // point. Returns the seed, for use by the default generator.
   uint64_t seed_for(uint32_t salt);
+  // Draws the random numbers of the rank `ranks` before this one, from the next seed on. 0: its
+  // own.
+  void use_stream_before(uint64_t ranks) { ranks_before_ = ranks; }
   void set_recompute(bool is_recompute) { call_.exec.is_recompute = is_recompute ? 1 : 0; }
 
   const tenon_exec& exec() const { return call_.exec; }
@@ -86,6 +89,7 @@ class ExecFrame {
 
   uint64_t run_seed_;
   uint64_t random_stream_;
+  uint64_t ranks_before_ = 0;
   Call call_{};
 };
 

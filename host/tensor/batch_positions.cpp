@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/tensor/batch_positions.hpp"
+
+#include "host/error/error.hpp"
+
+#include <ATen/Functions.h>
+#include <ATen/TensorOperators.h>
+
+#include <algorithm>
+
+namespace tenon {
+namespace {
+
+std::optional<int64_t> axis_of_positions(const FieldInfo& field) {
+  const auto found = std::ranges::find(field.axes, "T", &Axis::name);
+  return found != field.axes.end() ? std::optional<int64_t>(found - field.axes.begin())
+                                   : std::nullopt;
+}
+
+}  // namespace
+
+std::optional<int64_t> num_positions(const Batch& batch) {
+  for (size_t i = 0; i < batch.fields.size(); ++i) {
+    const auto axis = axis_of_positions((*batch.schema)[i]);
+    if (axis.has_value() && batch.fields[i].defined()) {
+      return batch.fields[i].size(*axis);
+    }
+  }
+  return std::nullopt;
+}
+
+PositionRange positions_of_rank(int64_t whole, uint32_t index, uint32_t count) {
+  const int64_t least = whole / count;
+  const int64_t num_longer = whole % count;
+  return {.begin = index * least + std::min<int64_t>(index, num_longer),
+          .length = least + (index < num_longer ? 1 : 0)};
+}
+
+Batch narrow_positions(const Batch& batch, PositionRange range) {
+  Batch part = batch;
+  part.sequences.clear();
+  for (BatchSequence sequence : batch.sequences) {
+    const int64_t end = std::min(sequence.first + sequence.length, range.begin + range.length);
+    sequence.first = std::max(sequence.first, range.begin);
+    sequence.length = end - sequence.first;
+    if (sequence.length > 0) {
+      sequence.first -= range.begin;
+      part.sequences.push_back(sequence);
+    }
+  }
+  if (batch.lengths.defined()) {
+    part.lengths = (batch.lengths - range.begin).clamp(0, range.length);
+  }
+  for (size_t i = 0; i < part.fields.size(); ++i) {
+    const auto axis = axis_of_positions((*batch.schema)[i]);
+    if (axis.has_value() && part.fields[i].defined()) {
+      part.fields[i] = part.fields[i].narrow(*axis, range.begin, range.length);
+    }
+  }
+  return part;
+}
+
+Batch part_of_rank(const Batch& batch, uint32_t index, uint32_t count) {
+  if (batch.samples == 0) {
+    return batch;
+  }
+  const std::optional<int64_t> whole = num_positions(batch);
+  if (!whole.has_value()) {
+    throw Error(
+        "data.no_positions",
+        "/parallel/context: no field of the batch has an axis \"T\", so it cannot be divided "
+        "by positions; set it to 1");
+  }
+  const PositionRange range = positions_of_rank(*whole, index, count);
+  Batch part = narrow_positions(batch, range);
+  at::Device device = at::kCPU;
+  for (at::Tensor& field : part.fields) {
+    if (field.defined()) {
+      field = field.contiguous();
+      device = field.device();
+    }
+  }
+  part.positions = {
+      .range = range,
+      .whole = *whole,
+      .sequences = batch.sequences,
+      .position_ids =
+          at::arange(range.begin, range.begin + range.length, at::dtype(at::kLong).device(device))
+              .expand({batch.samples, range.length})
+              .contiguous()};
+  return part;
+}
+
+}  // namespace tenon
