@@ -9,6 +9,7 @@
 #include "host/data/packed_source.hpp"
 #include "host/data/stream_plan.hpp"
 #include "host/error/error.hpp"
+#include "host/tensor/batch_positions.hpp"
 #include "host/text/formatted.hpp"
 
 #include <algorithm>
@@ -40,7 +41,11 @@ Loader::Loader(DataSource& source,
                uint64_t epoch,
                const LoaderOptions& options,
                const LoaderPosition& start)
-    : window_(window), max_batches_(options.max_batches), source_(source), gpu_(options.gpu) {
+    : window_(window),
+      max_batches_(options.max_batches),
+      positions_(options.positions),
+      source_(source),
+      gpu_(options.gpu) {
   const Window* const at = window_ ? &*window_ : nullptr;
   if (source.info().style == DatasetStyle::kMap) {
     position_.cursor = start.cursor;
@@ -176,6 +181,11 @@ std::optional<Batch> Loader::next() {
     finish_upload(*result.batch);
   }
   ++num_batches_;
+  if (positions_.size > 1) {
+    return part_of_rank(*result.batch,
+                        static_cast<uint32_t>(positions_.rank),
+                        static_cast<uint32_t>(positions_.size));
+  }
   return std::move(result.batch);
 }
 

@@ -43,6 +43,7 @@ struct LoaderOptions {
   int prefetch = 1;                         // batches read ahead; at least one per thread
   std::optional<int64_t> max_batches = {};  // per loader, or per epoch with DataStream
   Gpu* gpu = nullptr;                       // destination of batches; null: the CPU
+  DataRank positions = {};  // the part of each batch's positions that this rank gets
 };
 
 // Returns options for evaluation on the same data: not shuffled, all of it or `max_batches`.
@@ -111,6 +112,7 @@ class Loader {
 
   std::optional<Window> window_;  // the plan borrows it
   std::optional<int64_t> max_batches_;
+  const DataRank positions_;
   DataSource& source_;
   std::optional<RankSampler> sampler_;  // map style without packing
   LoaderPosition position_;

@@ -31,7 +31,7 @@ std::pair<at::Tensor, at::Tensor> sum_and_count(const StepSums& sums, const AuxL
 
 void add_loads(StepSums& sums, const std::vector<AuxLoss>& losses) {
   for (const AuxLoss& aux : losses) {
-    if (aux.balance.has_value()) {
+    if (aux.balance.has_value() && aux.is_counted) {
       sums.add_loads(aux.block, *aux.balance, aux.count);
     }
   }

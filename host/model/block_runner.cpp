@@ -10,7 +10,6 @@
 #include "host/error/error.hpp"
 #include "host/error/status.hpp"
 #include "host/model/block_call.hpp"
-#include "host/plugin/generation_proxy.hpp"
 #include "host/plugin/model_proxy.hpp"
 #include "host/plugin/own_handles.hpp"
 #include "host/plugin/plugin_gradients.hpp"
@@ -131,6 +130,14 @@ BlockRunner::BlockRunner(ModelList models,
   }
 }
 
+void BlockRunner::run_whole(std::vector<bool> is_whole, uint32_t rank) {
+  is_whole_ = std::move(is_whole);
+  rank_ = rank;
+  for (uint32_t b = 0; b < weights_.size(); ++b) {
+    weights_[b].use_stream_before(this->is_whole(b) ? rank : 0);
+  }
+}
+
 BlockTape BlockRunner::make_tape(uint32_t b) const {
   BlockTape tape;
   for (const uint32_t p : graph_.blocks[b].declared_parameters()) {
@@ -151,7 +158,10 @@ void BlockRunner::lend_buffers(uint32_t b, bool is_recompute, BlockTape& tape) {
   tape.buffer_handles = borrow_all(tape.buffers);
 }
 
-void BlockRunner::begin(const CallPoint& point, int64_t num_samples) {
+void BlockRunner::begin(const CallPoint& point,
+                        int64_t num_samples,
+                        const DividedSequences* divided) {
+  divided_ = divided;
   is_train_ = point.is_train;
   num_samples_ = num_samples;
   const auto of_model = [&point](uint32_t model) {
@@ -175,11 +185,7 @@ void BlockRunner::forward(uint32_t b, const Pass& pass, BlockTape& tape) {
   OwnHandles output_handles(block.outputs.size());
   OwnHandles next_buffer_handles(block.declared_buffers().size());
 
-  Call call;
-  call.tape = &tape;
-  call.sums = &sums_;
-  call.block = b;
-  call.is_trained = block.model == 0;
+  Call call{.tape = &tape, .sums = &sums_, .block = b, .is_trained = block.model == 0};
   tenon_forward_args& args = call.args;
   args.struct_size = sizeof(args);
   args.impl = &call;
@@ -198,6 +204,7 @@ void BlockRunner::forward(uint32_t b, const Pass& pass, BlockTape& tape) {
 
   // A recompute draws the same numbers: the seed depends only on step, microbatch and salt.
   ExecFrame& frame = frame_of(b);
+  frame.use_stream_before(is_whole(b) ? rank_ : 0);
   seed_default_generators(frame.seed_for(pass.salt), store_.device());
   frame.set_recompute(pass.is_recompute);
   std::vector<at::Tensor> next_buffers;
@@ -209,6 +216,7 @@ void BlockRunner::forward(uint32_t b, const Pass& pass, BlockTape& tape) {
     using Use = AttentionScope::Use;
     const AttentionScope kept(pass.keeps_attention ? &tape.attention : nullptr,
                               pass.is_recompute ? Use::kTake : Use::kKeep);
+    const SequenceScope sequences(divided_ != nullptr && !is_whole(b) ? &divided_->parts : nullptr);
     models_.of(block).forward(frame.exec(), args);
     tape.outputs = output_handles.take(identity, "forward");
     next_buffers = next_buffer_handles.take(identity, "forward");
@@ -218,10 +226,23 @@ void BlockRunner::forward(uint32_t b, const Pass& pass, BlockTape& tape) {
   for (size_t i = 0; i < tape.outputs.size(); ++i) {
     check_output(b, i, tape.outputs[i]);
   }
+  share_aux_losses(b, tape);
   if (!is_train_ || pass.is_recompute || block.model != 0) {
     return;
   }
   take_buffers(b, next_buffers);
+}
+
+// The gradient of an auxiliary loss is that of its mean over the tokens of all ranks.
+void BlockRunner::share_aux_losses(uint32_t b, BlockTape& tape) {
+  for (AuxLoss& aux : tape.aux) {
+    aux.is_counted = counts(b);
+    if (divided_ != nullptr && !is_whole(b) && !aux.balance.has_value()) {
+      aux.whole_count =
+          divided_->group->sum(aux.count.to(at::kDouble).reshape({1}), "count of an auxiliary loss")
+              .reshape({});
+    }
+  }
 }
 
 void BlockRunner::take_buffers(uint32_t b, const std::vector<at::Tensor>& next) {
@@ -231,68 +252,11 @@ void BlockRunner::take_buffers(uint32_t b, const std::vector<at::Tensor>& next) 
     }
     check_buffer(b, i, next[i]);
     if (const uint32_t buffer = graph_.blocks[b].buffers[i]; sums_.is_summed(buffer)) {
-      sums_.add(buffer, next[i]);
+      if (counts(b)) {
+        sums_.add(buffer, next[i]);
+      }
     } else {
       store_.set_buffer(buffer, next[i]);
-    }
-  }
-}
-
-void BlockRunner::step(uint32_t b,
-                       const GenerationProxy& generation,
-                       BlockTape& tape,
-                       BlockStep& step) {
-  const ModelBlock& block = graph_.blocks[b];
-  const TraceSpan span("step of block", block.name);
-  tape.input_handles = borrow_all(tape.inputs);
-  std::vector<tenon_tensor*> cache_handles;
-  for (at::Tensor& cache : step.caches) {
-    cache_handles.push_back(cache.defined() ? borrow_mutable(cache) : nullptr);
-  }
-  lend_buffers(b, /*is_recompute=*/false, tape);
-  OwnHandles output_handles(block.outputs.size());
-  OwnHandles next_cache_handles(step.caches.size());
-  tenon_generation_args args{};
-  args.struct_size = sizeof(args);
-  args.block = block.number;
-  args.first = step.first;
-  args.capacity = step.capacity;
-  args.inputs = tape.input_handles.data();
-  args.num_inputs = tape.input_handles.size();
-  args.parameters = tape.parameter_handles.data();
-  args.num_parameters = tape.parameter_handles.size();
-  args.buffers = tape.buffer_handles.data();
-  args.num_buffers = tape.buffer_handles.size();
-  args.caches = cache_handles.data();
-  args.num_caches = cache_handles.size();
-  args.outputs_own = output_handles.data();
-  args.num_outputs = output_handles.size();
-  args.next_caches_own = next_cache_handles.data();
-
-  ExecFrame& frame = frame_of(b);
-  frame.set_generating(step.first == 0 ? Generating::kPrompt : Generating::kContinuation);
-  frame.seed_for(b);
-  std::vector<at::Tensor> next_caches;
-  try {
-    const ComponentIdentity& identity = identity_of(b);
-    const at::AutoGradMode no_grad(false);
-    const BlockWeights::Call weights = weights_for(b, b, /*is_recompute=*/false, tape);
-    const AutocastGuard autocast(store_.device(), autocast_dtype_);
-    generation.step(frame.exec(), args);
-    tape.outputs = output_handles.take(identity, "step");
-    next_caches = next_cache_handles.take(identity, "step");
-  } catch (const Error& error) {
-    throw_with_context("step of block '" + block.name + "'", error);
-  }
-  for (size_t i = 0; i < tape.outputs.size(); ++i) {
-    check_output(b, i, tape.outputs[i]);
-  }
-  for (size_t i = 0; i < next_caches.size(); ++i) {
-    if (next_caches[i].defined()) {
-      step.caches[i] = std::move(next_caches[i]);
-    } else if (!step.caches[i].defined()) {
-      identity_of(b).fail_result(
-          formatted("the first step of block '{}' returned no cache {}", block.name, i));
     }
   }
 }
@@ -331,7 +295,9 @@ std::string BlockRunner::wrong_shape(const ModelValue& value, const at::Tensor& 
   const auto& axes = *value.axes;
   bool fits = static_cast<size_t>(output.dim()) == axes.size();
   for (size_t d = 0; fits && d < axes.size(); ++d) {
-    const int64_t wanted = axes[d].size >= 0     ? axes[d].size
+    const bool is_divided = axes[d].name == "T" && divided_ != nullptr;
+    const int64_t wanted = is_divided            ? -1
+                           : axes[d].size >= 0   ? axes[d].size
                            : axes[d].name == "B" ? num_samples_
                                                  : -1;
     fits = wanted < 0 || wanted == output.size(static_cast<int64_t>(d));
@@ -424,12 +390,19 @@ std::vector<ValueGrad> BlockRunner::backward(uint32_t b,
 }
 
 at::Tensor BlockRunner::seed_of(const AuxLoss& aux, const AuxScale& scale) const {
+  const at::Tensor& count = aux.whole_count.defined() ? aux.whole_count : aux.count;
   at::Tensor seed = aux.balance.has_value() ? aux.weight * sums_.factors(aux.block, *aux.balance)
-                                            : scale.factor * aux.weight / aux.count.to(at::kDouble);
+                                            : scale.factor * aux.weight / count.to(at::kDouble);
   if (scale.loss_scale.defined()) {
     seed = seed * scale.loss_scale;
   }
   return seed.to(aux.sum.device(), aux.sum.scalar_type()).view_as(aux.sum);
+}
+
+void BlockRunner::add_grad(uint32_t b, uint32_t parameter, const at::Tensor& grad) {
+  if (counts(b)) {
+    store_.add_grad(parameter, grad);
+  }
 }
 
 // Tied parameters of a block are one leaf, whose gradient is that of all its uses.
@@ -489,7 +462,7 @@ std::vector<ValueGrad> BlockRunner::backward_by_autograd(uint32_t b,
   for (size_t i = 0; i < wrt_parameters.size(); ++i) {
     const at::Tensor& grad = result[wrt_inputs.size() + i];
     if (grad.defined()) {
-      store_.add_grad(wrt_parameters[i], grad);
+      add_grad(b, wrt_parameters[i], grad);
     }
   }
   // Inputs from the last to the first: the order in which one graph would add them.
@@ -536,6 +509,7 @@ BlockRunner::HandGrads BlockRunner::call_backward(uint32_t b,
   args.grad_inputs_own = grad_inputs.data();
   args.grad_parameters_own = grad_parameters.data();
   ExecFrame& frame = frame_of(b);
+  frame.use_stream_before(is_whole(b) ? rank_ : 0);
   frame.seed_for(salt);
   frame.set_recompute(false);
   try {
@@ -568,7 +542,7 @@ std::vector<ValueGrad> BlockRunner::backward_by_hand(uint32_t b,
     if (result.parameters[i].defined() && result.wants_parameter[i]) {
       const ModelParameter& parameter = graph_.parameters[block.parameters[i]];
       check_grad(b, result.parameters[i], parameter.shape, parameter.name);
-      store_.add_grad(block.parameters[i], result.parameters[i]);
+      add_grad(b, block.parameters[i], result.parameters[i]);
     }
   }
   return of_inputs;

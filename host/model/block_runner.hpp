@@ -10,6 +10,7 @@
 #include "host/model/block_weights.hpp"
 #include "host/model/model_list.hpp"
 #include "host/model/parameter_store.hpp"
+#include "host/model/sequence_group.hpp"
 #include "host/model/step_sums.hpp"
 #include "host/tensor/exec_frame.hpp"
 
@@ -33,12 +34,16 @@ struct AuxLoss {
   double weight = 1;
   std::optional<size_t> balance = {};  // number of the balance loss in its block
   uint32_t block = 0;
+  // `count` over all ranks that divide the positions; undefined: `count`.
+  at::Tensor whole_count = {};
+  bool is_counted = true;  // false: another rank counts the same loss
 };
 
 // Returns sum and count of an auxiliary loss of a microbatch, for a mean over the step. The loads
 // of the step must be complete. Shapes: [] each
 std::pair<at::Tensor, at::Tensor> sum_and_count(const StepSums& sums, const AuxLoss& aux);
-// Adds the loads of the balance losses of a microbatch to the sums.
+// Adds the loads of the balance losses of a microbatch to the sums, except those that another rank
+// counts.
 void add_loads(StepSums& sums, const std::vector<AuxLoss>& losses);
 
 // Data that a block's forward stores for its backward.
@@ -96,11 +101,17 @@ class BlockRunner {
               const ExecBase& base,
               const std::vector<bool>& needs_grad);
 
+  // Tells it that `is_whole`, by block, run on whole sequences, while ranks divide those of other
+  // blocks. Such blocks draw the random numbers of the first of these ranks, which alone counts
+  // what they sum. Call it before the first microbatch.
+  void run_whole(std::vector<bool> is_whole, uint32_t rank);
+
   // Returns a tape with the handles of the parameters and buffers of block `b`.
   BlockTape make_tape(uint32_t b) const;
 
-  // Starts a microbatch of `num_samples` samples.
-  void begin(const CallPoint& point, int64_t num_samples);
+  // Starts a microbatch of `num_samples` samples. `divided` is what its ranks hold of the
+  // sequences, and borrowed until the backward of the microbatch; null: they are whole.
+  void begin(const CallPoint& point, int64_t num_samples, const DividedSequences* divided);
 
   struct Pass {
     bool records = false;       // runs under autograd
@@ -162,6 +173,10 @@ class BlockRunner {
   void lend_buffers(uint32_t b, bool is_recompute, BlockTape& tape);
   void take_buffers(uint32_t b, const std::vector<at::Tensor>& next);
   void check_buffer(uint32_t b, size_t i, const at::Tensor& next) const;
+  bool is_whole(uint32_t b) const { return !is_whole_.empty() && is_whole_[b]; }
+  bool counts(uint32_t b) const { return !is_whole(b) || rank_ == 0; }
+  void share_aux_losses(uint32_t b, BlockTape& tape);
+  void add_grad(uint32_t b, uint32_t parameter, const at::Tensor& grad);
   at::Tensor seed_of(const AuxLoss& aux, const AuxScale& scale) const;
   void check_grad(uint32_t b,
                   const at::Tensor& grad,
@@ -198,8 +213,11 @@ class BlockRunner {
   StepSums sums_;
   at::ScalarType compute_dtype_;
   std::optional<at::ScalarType> autocast_dtype_;
-  bool is_train_ = true;     // of the current microbatch
-  int64_t num_samples_ = 0;  // of the current microbatch
+  const DividedSequences* divided_ = nullptr;  // of the current microbatch
+  std::vector<bool> is_whole_;                 // by block; empty: sequences are not divided
+  uint32_t rank_ = 0;                          // among those that divide them
+  bool is_train_ = true;                       // of the current microbatch
+  int64_t num_samples_ = 0;                    // of the current microbatch
 };
 
 }  // namespace tenon

@@ -82,6 +82,12 @@ void BlockWeights::move_to(const CallPoint& point) {
   }
 }
 
+void BlockWeights::use_stream_before(uint64_t ranks) {
+  for (const auto& weight : weights_) {
+    weight->frame().use_stream_before(ranks);
+  }
+}
+
 std::string BlockWeights::names_of_stand_ins() const {
   std::string names;
   for (const auto& weight : weights_) {

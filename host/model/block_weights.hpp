@@ -33,6 +33,8 @@ class BlockWeights {
   BlockWeights& operator=(BlockWeights&&) = delete;
 
   void move_to(const CallPoint& point);
+  // See ExecFrame::use_stream_before.
+  void use_stream_before(uint64_t ranks);
 
   // Provides the weights for one forward, during its lifetime.
   class Call {

@@ -49,6 +49,9 @@ std::map<std::string, int64_t> DeclaredFlops::sizes_of(const Batch& batch) const
     }
   }
   sizes["B"] = batch.samples;
+  if (batch.positions.has_value()) {
+    sizes["T"] = batch.positions->whole;
+  }
   return sizes;
 }
 

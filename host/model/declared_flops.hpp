@@ -40,7 +40,8 @@ class DeclaredFlops {
                                 std::span<const int64_t> lengths = {});
   const std::string& why_not() const { return why_not_; }
 
-  // Returns the sizes of the named axes of a batch's fields that models read.
+  // Returns the sizes of the named axes of a batch's fields that models read. A part of sequences
+  // has the T of whole ones.
   std::map<std::string, int64_t> sizes_of(const Batch& batch) const;
 
  private:

@@ -54,7 +54,7 @@ void check_flags(uint32_t flags, uint32_t known, const std::string& of) {
 // All bits up to the last flag. The last flag of a block is reserved: the one after NO_RECOMPUTE.
 constexpr uint32_t kValueFlags = TENON_VALUE_OPTIONAL;
 constexpr uint32_t kParameterFlags = (uint32_t{TENON_PARAM_LINEAR} << 1) - 1;
-constexpr uint32_t kBlockFlags = (uint32_t{TENON_BLOCK_NO_RECOMPUTE} << 2) - 1;
+constexpr uint32_t kBlockFlags = (uint32_t{TENON_BLOCK_CONTEXT} << 1) - 1;
 
 void check_array(const void* array, size_t count, const std::string& of) {
   if (array == nullptr && count > 0) {

@@ -329,16 +329,35 @@ class BlockSkip {
 };
 
 bool has_positions(const ModelValue& value) {
-  return axis_of_positions(value).has_value() && !value.lookup.has_value();
+  return axis_of_positions(value).has_value();
+}
+
+// Whether all values of a block, of which one is always given, have positions.
+bool is_over_positions(const ModelGraph& graph, const ModelBlock& block) {
+  const auto is_cut = [&graph](uint32_t v) { return has_positions(graph.values[v]); };
+  const auto is_given = [&graph](uint32_t v) { return !graph.values[v].is_optional; };
+  return std::ranges::any_of(block.inputs, is_given) && std::ranges::all_of(block.inputs, is_cut) &&
+         std::ranges::all_of(block.outputs, is_cut);
 }
 
 }  // namespace
 
 bool can_run_in_chunks(const ModelGraph& graph, const ModelBlock& block) {
-  const auto is_cut = [&graph](uint32_t v) { return has_positions(graph.values[v]); };
-  const auto is_given = [&graph](uint32_t v) { return !graph.values[v].is_optional; };
-  return block.has(TENON_BLOCK_TOKENWISE) && std::ranges::any_of(block.inputs, is_given) &&
-         std::ranges::all_of(block.inputs, is_cut) && std::ranges::all_of(block.outputs, is_cut);
+  return block.has(TENON_BLOCK_TOKENWISE) && is_over_positions(graph, block) &&
+         std::ranges::none_of(block.inputs,
+                              [&graph](uint32_t v) { return graph.values[v].lookup.has_value(); });
+}
+
+bool can_run_on_part(const ModelGraph& graph, const ModelBlock& block) {
+  return block.has(TENON_BLOCK_TOKENWISE | TENON_BLOCK_CONTEXT) && is_over_positions(graph, block);
+}
+
+std::vector<bool> whole_blocks(const ModelGraph& graph) {
+  std::vector<bool> whole;
+  for (const ModelBlock& block : graph.blocks) {
+    whole.push_back(!can_run_on_part(graph, block));
+  }
+  return whole;
 }
 
 void skip_unread_blocks(ModelGraph& graph, const std::vector<uint32_t>& read) {

@@ -48,5 +48,10 @@ std::vector<uint32_t> tail_outputs(const ModelGraph& graph);
 
 // Returns whether a block can run on one chunk of a sequence at a time (see tail_blocks).
 bool can_run_in_chunks(const ModelGraph& graph, const ModelBlock& block);
+// Returns whether a block can run on a part of the positions while other ranks run it on the
+// others: as above, or its tokens meet in tenon::attention only.
+bool can_run_on_part(const ModelGraph& graph, const ModelBlock& block);
+// Returns by block whether it runs whole where ranks divide positions: it cannot run on a part.
+std::vector<bool> whole_blocks(const ModelGraph& graph);
 
 }  // namespace tenon

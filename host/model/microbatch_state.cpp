@@ -45,6 +45,9 @@ void MicrobatchState::start(const Start& start, at::ScalarType compute_dtype) {
   lookup_ = start.lookup;
   num_samples_ = static_cast<int64_t>(start.batch.samples);
   batch_ = num_samples_ > 0 ? &start.batch : nullptr;
+  if (start.sequences != nullptr && batch_ != nullptr) {
+    divided_ = {.group = start.sequences, .parts = start.sequences->parts_of(start.batch)};
+  }
   const std::vector<ModelValue>& values = facts_->graph().values;
   for (uint32_t v = 0; batch_ != nullptr && v < values.size(); ++v) {
     if (values[v].source_kind == TENON_SOURCE_BATCH && !values[v].users.empty()) {
@@ -75,6 +78,7 @@ void MicrobatchState::clear(const PassServices& services) {
   program_ = nullptr;
   batch_ = nullptr;
   num_samples_ = 0;
+  divided_.reset();
   is_last_microbatch_ = true;
   aux_scale_ = {};
 }

@@ -10,12 +10,14 @@
 #include "host/model/graph_facts.hpp"
 #include "host/model/program.hpp"
 #include "host/model/row_source.hpp"
+#include "host/model/sequence_group.hpp"
 #include "host/tensor/batch.hpp"
 
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 namespace tenon {
@@ -40,6 +42,8 @@ struct PassServices {
   ActivationStore* activations = nullptr;  // null: nothing is moved
   int64_t tile = 0;                        // positions; 0: no tiles
   at::ScalarType compute_dtype = at::kFloat;
+  SequenceGroup* sequences = nullptr;  // null: sequences are not divided among ranks
+  std::vector<bool> is_whole = {};     // by block, where sequences are divided (whole_blocks)
 };
 
 class MicrobatchState {
@@ -56,6 +60,7 @@ class MicrobatchState {
     const Batch& batch;   // without samples: the pass takes part in collectives only
     CallPoint point;
     RowSource::Lookup lookup = RowSource::Lookup::kTrain;
+    SequenceGroup* sequences = nullptr;  // if `batch` is a part
   };
   // Starts a pass on a state that is clear: sets the values that are fields of the batch, in the
   // compute dtype if they are declared so. Borrows program and batch.
@@ -73,6 +78,8 @@ class MicrobatchState {
   // Of the trained model's blocks, in the order of their calls; sums are detached.
   const std::vector<AuxLoss>& aux_losses() const { return aux_losses_; }
   const CallPoint& point() const { return point_; }
+  // What each rank has of the sequences; null if this rank has them whole.
+  const DividedSequences* divided() const { return divided_.has_value() ? &*divided_ : nullptr; }
   const LossChunk& chunk() const { return chunk_; }
 
   // Adds a gradient of a value, before the value's maker runs backward. Losses add theirs from the
@@ -102,6 +109,7 @@ class MicrobatchState {
   const Batch* batch_ = nullptr;      // during the forward of a rank with samples
   CallPoint point_;
   RowSource::Lookup lookup_ = RowSource::Lookup::kTrain;
+  std::optional<DividedSequences> divided_;
   bool is_last_microbatch_ = true;
   AuxScale aux_scale_;
   std::unique_ptr<RowPass> rows_;  // null: no lookups

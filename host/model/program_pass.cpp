@@ -85,8 +85,11 @@ void ProgramPass::run_losses(const Instruction& instruction) {
   }
   if (instruction.op == Op::kLoss) {
     losses_->compute(state_);
-  } else {
-    losses_->backward(state_);
+    return;
+  }
+  losses_->backward(state_);
+  if (!instruction.has(kInChunk) && state_.chunk_.number == 0) {
+    agree_on_gradients();
   }
 }
 
@@ -171,7 +174,7 @@ void ProgramPass::forward(const Instruction& instruction) {
     TENON_ASSERT(state_.values_[v].defined() || graph_.values[v].is_optional,
                  "each value that a block reads exists");
     tape.inputs.push_back(
-        as_leaf(is_chunk ? chunk_of(v) : state_.values_[v], records && state_.needs_grad(v)));
+        as_leaf(is_chunk ? chunk_of(v) : input_of(b, v), records && state_.needs_grad(v)));
   }
   const bool is_again = instruction.has(kIsAgain);
   if (instruction.has(kInTiles)) {
@@ -197,16 +200,18 @@ void ProgramPass::forward(const Instruction& instruction) {
   }
   tape.has_aux = !tape.aux.empty();
   for (const AuxLoss& aux : tape.aux) {
-    state_.aux_losses_.push_back(aux);
-    state_.aux_losses_.back().sum = aux.sum.detach();
+    if (aux.is_counted) {
+      state_.aux_losses_.push_back(aux);
+      state_.aux_losses_.back().sum = aux.sum.detach();
+    }
   }
 }
 
 void ProgramPass::take_outputs(uint32_t b) {
   const std::vector<uint32_t>& outputs = graph_.blocks[b].outputs;
   for (size_t i = 0; i < outputs.size(); ++i) {
-    state_.values_[outputs[i]] =
-        services_.blocks.at_border(outputs[i], state_.tapes_[b].outputs[i]);
+    state_.values_[outputs[i]] = value_of(
+        b, outputs[i], services_.blocks.at_border(outputs[i], state_.tapes_[b].outputs[i]));
   }
 }
 
@@ -237,6 +242,79 @@ void ProgramPass::drop_from_tapes(uint32_t v) {
       if (graph_.blocks[user].inputs[i] == v) {
         inputs[i].reset();
       }
+    }
+  }
+}
+
+// ---- sequences that are divided among ranks ----
+
+bool ProgramPass::is_whole(uint32_t b) const {
+  return state_.divided() != nullptr && services_.is_whole[b];
+}
+
+// Returns what a block reads of a value: all positions if it runs whole.
+at::Tensor ProgramPass::input_of(uint32_t b, uint32_t v) const {
+  const at::Tensor& value = state_.values_[v];
+  const auto axis = axis_of_positions(graph_.values[v]);
+  if (!is_whole(b) || !axis.has_value() || !value.defined()) {
+    return value;
+  }
+  const DividedSequences& divided = *state_.divided();
+  return divided.group->whole(value, *axis, divided.parts, "inputs of " + graph_.blocks[b].name);
+}
+
+// Returns what this rank keeps of the output of a block.
+at::Tensor ProgramPass::value_of(uint32_t b, uint32_t v, const at::Tensor& output) const {
+  const auto axis = axis_of_positions(graph_.values[v]);
+  if (!is_whole(b) || !axis.has_value()) {
+    return output;
+  }
+  const DividedSequences& divided = *state_.divided();
+  return divided.group->part(output, *axis, divided.parts).contiguous();
+}
+
+// Returns the gradient of a value that a whole block made, from the parts or the shares of all
+// ranks.
+at::Tensor ProgramPass::whole_gradient(uint32_t v) const {
+  const at::Tensor& grad = state_.grads_[v];
+  if (!grad.defined()) {
+    return grad;
+  }
+  const DividedSequences& divided = *state_.divided();
+  const std::string what = "gradients of " + graph_.values[v].name;
+  const auto axis = axis_of_positions(graph_.values[v]);
+  return axis.has_value() ? divided.group->whole(grad, *axis, divided.parts, what)
+                          : divided.group->sum(grad, what);
+}
+
+// Keeps what this rank adds to the gradients of the inputs of a whole block. Values without
+// positions get theirs from the first rank.
+void ProgramPass::cut_gradients(std::vector<ValueGrad>& of_inputs) const {
+  const DividedSequences& divided = *state_.divided();
+  for (ValueGrad& input : of_inputs) {
+    const auto axis = axis_of_positions(graph_.values[input.value]);
+    if (axis.has_value()) {
+      input.grad = divided.group->part(input.grad, *axis, divided.parts).contiguous();
+    } else if (!divided.group->is_first()) {
+      input.grad = at::zeros_like(input.grad);
+    }
+  }
+}
+
+// A loss may give no gradient on a rank whose part has no items. The ranks run the same backward.
+void ProgramPass::agree_on_gradients() {
+  const DividedSequences* const divided = state_.divided();
+  if (divided == nullptr) {
+    return;
+  }
+  std::vector<int64_t> has_grad;
+  for (const at::Tensor& grad : state_.grads_) {
+    has_grad.push_back(grad.defined() ? 1 : 0);
+  }
+  divided->group->ranks().all_reduce(has_grad, Reduce::kMax, "gradients of losses");
+  for (size_t v = 0; v < has_grad.size(); ++v) {
+    if (has_grad[v] != 0 && !state_.grads_[v].defined()) {
+      state_.grads_[v] = at::zeros_like(state_.values_[v]);
     }
   }
 }
@@ -300,7 +378,7 @@ std::vector<at::Tensor> ProgramPass::kept_inputs(uint32_t b) const {
   std::vector<at::Tensor> inputs = state_.tapes_[b].inputs;
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (!inputs[i].defined()) {
-      inputs[i] = state_.values_[block.inputs[i]];
+      inputs[i] = input_of(b, block.inputs[i]);
     }
   }
   return inputs;
@@ -332,7 +410,8 @@ void ProgramPass::forward_again(const Instruction& instruction) {
   for (size_t i = 0; i < block.outputs.size(); ++i) {
     at::Tensor& value = state_.values_[block.outputs[i]];
     if (!value.defined()) {
-      value = services_.blocks.at_border(block.outputs[i], tape.outputs[i]);
+      value = value_of(
+          b, block.outputs[i], services_.blocks.at_border(block.outputs[i], tape.outputs[i]));
     }
   }
 }
@@ -346,8 +425,9 @@ void ProgramPass::backward(const Instruction& instruction) {
   }
   std::vector<at::Tensor> grads;
   grads.reserve(block.outputs.size());
+  const bool whole = is_whole(b);
   for (const uint32_t v : block.outputs) {
-    grads.push_back(state_.grads_[v]);
+    grads.push_back(whole ? whole_gradient(v) : state_.grads_[v]);
   }
   state_.returned_.block = b;
   if (instruction.has(kInTiles)) {
@@ -360,6 +440,9 @@ void ProgramPass::backward(const Instruction& instruction) {
   const AuxScale scale = instruction.has(kInChunk) ? AuxScale() : state_.aux_scale_;
   state_.returned_.of_inputs =
       services_.blocks.backward(b, salt(b), state_.tapes_[b], grads, scale);
+  if (whole) {
+    cut_gradients(state_.returned_.of_inputs);
+  }
   if (instruction.has(kInChunk)) {
     for (const uint32_t v : block.outputs) {
       state_.grads_[v].reset();
@@ -378,6 +461,7 @@ void ProgramPass::add_gradients(const Instruction& instruction) {
       }
     }
     state_.chunk_grads_.clear();
+    agree_on_gradients();
     return;
   }
   TENON_ASSERT(state_.returned_.block == b,

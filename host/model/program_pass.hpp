@@ -65,6 +65,14 @@ class ProgramPass : public ProgramVisitor {
   void move_away(const Instruction& instruction);
   void bring_back(const Instruction& instruction);
 
+  // ---- sequences that are divided among ranks ----
+  bool is_whole(uint32_t b) const;
+  at::Tensor input_of(uint32_t b, uint32_t v) const;
+  at::Tensor value_of(uint32_t b, uint32_t v, const at::Tensor& output) const;
+  at::Tensor whole_gradient(uint32_t v) const;
+  void cut_gradients(std::vector<ValueGrad>& of_inputs) const;
+  void agree_on_gradients();
+
   std::vector<at::Tensor> kept_inputs(uint32_t b) const;
   at::Tensor chunk_of(uint32_t v) const;
   uint32_t salt(uint32_t b) const;

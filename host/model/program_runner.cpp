@@ -5,6 +5,7 @@
 
 #include "host/error/assert.hpp"
 #include "host/error/error.hpp"
+#include "host/model/joined_graph.hpp"
 #include "host/model/positions_axis.hpp"
 #include "host/model/sharded_parameters.hpp"
 #include "host/tensor/trace_span.hpp"
@@ -50,7 +51,8 @@ ProgramRunner::ProgramRunner(ModelList models,
                              RunnerOptions options,
                              ShardedParameters* groups,
                              RowSource* rows,
-                             std::unique_ptr<ActivationStore> activations)
+                             std::unique_ptr<ActivationStore> activations,
+                             SequenceGroup* sequences)
     : models_(std::move(models)),
       store_(store),
       graph_(store.graph()),
@@ -65,7 +67,12 @@ ProgramRunner::ProgramRunner(ModelList models,
                 .rows = rows,
                 .activations = activations_.get(),
                 .tile = options_.tile,
-                .compute_dtype = base.compute_dtype} {
+                .compute_dtype = base.compute_dtype,
+                .sequences = sequences,
+                .is_whole = sequences != nullptr ? whole_blocks(graph_) : std::vector<bool>()} {
+  if (sequences != nullptr) {
+    blocks_.run_whole(services_.is_whole, sequences->rank());
+  }
   for (uint32_t b = 0; b < facts().num_blocks(); ++b) {
     TENON_ASSERT(rows != nullptr || facts().rows_first_read_by(b).empty(),
                  "a model with lookups is run with tables");
@@ -86,14 +93,15 @@ void ProgramRunner::start(MicrobatchState& state,
                .number = ++num_started_,
                .batch = batch,
                .point = point,
-               .lookup = lookup},
+               .lookup = lookup,
+               .sequences = services_.sequences},
               services_.compute_dtype);
 }
 
 // Sets the calls of blocks to the microbatch.
 void ProgramRunner::enter(const MicrobatchState& state) {
   if (state.num_samples_ > 0 && entered_ != state.number_) {
-    blocks_.begin(state.point_, state.num_samples_);
+    blocks_.begin(state.point_, state.num_samples_, state.divided());
     entered_ = state.number_;
   }
 }
@@ -142,7 +150,9 @@ void ProgramRunner::run_losses(MicrobatchState& state, LossPort& losses) {
     return;
   }
   const int64_t positions = num_positions(state);
-  for (int64_t begin = 0; begin < positions; begin += options_.loss_chunk) {
+  // At least one chunk, also of no positions: ranks reduce the gradients of the last block
+  // together.
+  for (int64_t begin = 0; begin == 0 || begin < positions; begin += options_.loss_chunk) {
     const TraceSpan span("tile of the loss");
     const int64_t length = std::min(options_.loss_chunk, positions - begin);
     state.chunk_ = {.number = state.chunk_.number + 1,

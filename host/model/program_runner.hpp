@@ -18,6 +18,7 @@
 #include "host/model/pass_programs.hpp"
 #include "host/model/program_pass.hpp"
 #include "host/model/row_source.hpp"
+#include "host/model/sequence_group.hpp"
 
 #include <cstdint>
 #include <functional>
@@ -45,7 +46,8 @@ class ProgramRunner {
  public:
   // `groups` makes the parameters whole that blocks need; null if this rank always has all of them.
   // `rows` provides the values that come from tables; null if there are none. `activations`
-  // receives what units keep for backward; null: it stays. References are borrowed.
+  // receives what units keep for backward; null: it stays. With `sequences`, batches are parts,
+  // and blocks that cannot run on parts run whole. References are borrowed.
   // Errors  as BlockRunner
   ProgramRunner(ModelList models,
                 ParameterStore& store,
@@ -53,7 +55,8 @@ class ProgramRunner {
                 RunnerOptions options = {},
                 ShardedParameters* groups = nullptr,
                 RowSource* rows = nullptr,
-                std::unique_ptr<ActivationStore> activations = nullptr);
+                std::unique_ptr<ActivationStore> activations = nullptr,
+                SequenceGroup* sequences = nullptr);
   ~ProgramRunner();
   ProgramRunner(const ProgramRunner&) = delete;
   ProgramRunner& operator=(const ProgramRunner&) = delete;

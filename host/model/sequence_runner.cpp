@@ -203,7 +203,7 @@ class BlockSequence : public SequenceRunner {
              .has_caches = std::move(has_caches),
              .has_many_ranks = blocks.sharded != nullptr && blocks.sharded->has_many_ranks()})),
         values_(facts_, blocks_) {
-    blocks_.begin(kPoint, 1);
+    blocks_.begin(kPoint, 1, nullptr);
   }
 
  protected:

@@ -13,10 +13,15 @@
 namespace tenon {
 
 enum class GradientDtype { kStored, kBf16 };
+enum class ContextExchange { kUlysses, kGather };
+enum class UndeclaredBlocks { kRefuse, kWhole };
 
 struct ParallelRecipe {
   std::int64_t replicate = 1;  // -1: all ranks that `shard` leaves
   std::int64_t shard = -1;
+  std::int64_t context = 1;
+  ContextExchange context_by = ContextExchange::kUlysses;
+  UndeclaredBlocks undeclared = UndeclaredBlocks::kRefuse;
   int stage = 3;                              // ZeRO stage
   std::optional<bool> reshard_after_forward;  // null: all blocks except the last
   std::vector<std::string> unsharded;         // name patterns of blocks
@@ -42,7 +47,22 @@ struct ParallelRecipe {
         .max(1000000)
         .doc("ranks that hold one model together; -1: all that replicate leaves");
     s.not_yet("tensor", "tensor parallelism", "[1]");
-    s.not_yet("context", "context parallelism", "[1]");
+    s.key("context", &ParallelRecipe::context)
+        .min(1)
+        .max(1000000)
+        .doc("ranks that divide the positions of each sequence among them");
+    s.choice("context_by",
+             &ParallelRecipe::context_by,
+             {{"ulysses", ContextExchange::kUlysses}, {"gather", ContextExchange::kGather}})
+        .doc(
+            "how attention sees the positions of other ranks. ulysses: each rank computes some of "
+            "the heads; gather: each rank gets all keys and values");
+    s.choice("undeclared",
+             &ParallelRecipe::undeclared,
+             {{"refuse", UndeclaredBlocks::kRefuse}, {"whole", UndeclaredBlocks::kWhole}})
+        .doc(
+            "blocks that do not declare how to divide them. refuse: an error; whole: each rank "
+            "runs them on the whole sequence");
     s.not_yet("pipeline", "pipeline parallelism", "[1]");
     s.not_yet("expert", "expert parallelism", "[1]");
     s.key("stage", &ParallelRecipe::stage)

@@ -89,14 +89,17 @@ void BatchEvaluator::evaluate_batch(const EvaluatedBatch& at, EvaluationSums& su
   } else {  // the ranks compute together: the others do not get past it
     forward();
   }
-  if (has_outputs) {
-    hold(at, [&] {
-      forward_pass_.run_losses(microbatch, point, [&] {
-        run_.model.metrics.evaluate(run_.model.microbatch, microbatch.batch, point);
-        sums.add(microbatch.sums, microbatch.counts);
-        sums.add_sources(microbatch.by_source, data.source().parts());
-      });
+  const auto losses = [&] {
+    forward_pass_.run_losses(microbatch, point, [&] {
+      run_.model.metrics.evaluate(run_.model.microbatch, microbatch.batch, point);
+      sums.add(microbatch.sums, microbatch.counts);
+      sums.add_sources(microbatch.by_source, data.source().parts());
     });
+  };
+  if (run_.model.sequences != nullptr) {  // losses and metrics are collective calls
+    losses();
+  } else if (has_outputs) {
+    hold(at, losses);
   }
   run_.model.runner.clear(run_.model.microbatch);
   step_.batch = nullptr;

@@ -14,10 +14,11 @@
 namespace tenon {
 namespace {
 
-// Lengths of the sequences of a batch; empty ones do not count.
+// Lengths of the sequences of a batch, also if it is a part of them; empty ones do not count.
 std::vector<int64_t> lengths_of(const Batch& batch) {
   std::vector<int64_t> lengths;
-  for (const BatchSequence& sequence : batch.sequences) {
+  for (const BatchSequence& sequence :
+       batch.positions.has_value() ? batch.positions->sequences : batch.sequences) {
     if (sequence.length > 0) {
       lengths.push_back(sequence.length);
     }

@@ -49,7 +49,8 @@ void ForwardPass::compute_losses(Microbatch& microbatch,
 
 void ForwardPass::count(Microbatch& microbatch, const CallPoint& point) {
   if (is_chunked(point)) {  // the outputs never exist as a whole
-    microbatch.counts = run_.model.losses.count(microbatch.batch, point);
+    microbatch.counts =
+        run_.model.losses.count(microbatch.batch, point, run_.model.sequences.get());
     return;
   }
   microbatch.counts = run_.model.losses.count(run_.model.microbatch, microbatch.batch, point);

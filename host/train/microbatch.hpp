@@ -14,7 +14,9 @@ namespace tenon {
 
 struct Microbatch {
   Batch batch;
-  std::vector<at::Tensor> counts = {};     // by loss, [] f64; empty until the losses are counted
+  std::vector<at::Tensor> counts = {};  // by loss, [] f64; empty until the losses are counted
+  // By loss: those of all ranks that divide the sequences; empty: `counts`.
+  std::vector<at::Tensor> whole_counts = {};
   std::vector<at::Tensor> sums = {};       // by loss, []; empty until the losses are computed
   std::vector<at::Tensor> seeds = {};      // by loss: factor on the sum's gradient in backward
   LossCalls calls = {};                    // of the losses, from their sums to their gradients

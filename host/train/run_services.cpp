@@ -44,6 +44,12 @@ std::unique_ptr<BestState> make_best(const RunPlan& plan,
   return std::make_unique<BestState>(*keep, std::move(kept));
 }
 
+std::unique_ptr<SequenceGroup> make_sequences(const RunPlan& plan, RankGroups& groups) {
+  return groups.context().is_alone() ? nullptr
+                                     : std::make_unique<SequenceGroup>(
+                                           groups.context(), context_by(plan.recipe().parallel));
+}
+
 }  // namespace
 
 DataServices::DataServices(DataSource& source, const LoaderOptions& options, SkipList skipped)
@@ -71,6 +77,7 @@ ModelServices::ModelServices(const RunPlan& plan,
       metrics(*plan.model.metrics),
       parameters(plan.model.graph, plan.model.layout),
       sharded(parameters, groups, sharding_options(plan.recipe().parallel)),
+      sequences(make_sequences(plan, groups)),
       tables(make_tables(plan, groups)),
       rows(tables != nullptr ? std::make_unique<TableRows>(*tables, plan.model.lookups.values)
                              : nullptr),
@@ -80,7 +87,8 @@ ModelServices::ModelServices(const RunPlan& plan,
              plan.model.runner,
              &sharded,
              rows.get(),
-             std::move(activations)),
+             std::move(activations),
+             sequences.get()),
       microbatch(runner.new_state()),
       optimizer(plan.model.partitions, parameters.groups(), exec_of_shards(plan)),
       averages(make_averages(plan, parameters)),

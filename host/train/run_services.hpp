@@ -16,6 +16,7 @@
 #include "host/metrics/sink_list.hpp"
 #include "host/model/activation_store.hpp"
 #include "host/model/program_runner.hpp"
+#include "host/model/sequence_group.hpp"
 #include "host/model/sharded_parameters.hpp"
 #include "host/optim/loss_scale.hpp"
 #include "host/optim/optimizer_driver.hpp"
@@ -98,6 +99,8 @@ struct ModelServices {
   MetricSet& metrics;  // those of plugins
   ParameterStore parameters;
   ShardedParameters sharded;
+  // Of this rank's sequences; null unless ranks divide the positions.
+  std::unique_ptr<SequenceGroup> sequences;
   std::unique_ptr<TableSet> tables;  // null: the model has no lookups
   std::unique_ptr<TableRows> rows;   // of `tables`
   ProgramRunner runner;

@@ -70,7 +70,7 @@ std::string StepLog::source_loss(uint32_t part, size_t loss) const {
 
 void StepLog::add_work(const std::vector<Microbatch>& microbatches) {
   for (const Microbatch& microbatch : microbatches) {
-    if (run_.report.flops != nullptr) {
+    if (run_.report.flops != nullptr && run_.role().counts_samples()) {
       run_.report.flops->add(microbatch.batch);
     }
   }
@@ -201,7 +201,7 @@ void StepLog::record_mix() {
   const DataSource& source = run_.data.train.source();
   std::vector<int64_t> samples = run_.data.train.part_samples();
   if (!samples.empty() && source.info().style == DatasetStyle::kStream) {
-    run_.ranks.groups.tokens().all_reduce(std::span(samples), Reduce::kSum, "samples of a mix");
+    run_.ranks.groups.samples().all_reduce(std::span(samples), Reduce::kSum, "samples of a mix");
   }
   for (size_t i = 0; i < samples.size(); ++i) {
     const MixPartInfo& part = source.parts()[i];

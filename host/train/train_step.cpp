@@ -118,7 +118,7 @@ void TrainStep::run_losses(Microbatch& microbatch, const CallPoint& point) {
     for (size_t l = 0; l < microbatch.sums.size(); ++l) {
       is_finite = gradients_.add_loss(microbatch.sums[l], microbatch.counts[l]) && is_finite;
     }
-    if (is_finite || counts_anyway) {
+    if (are_all_finite(is_finite) || counts_anyway) {
       run_.model.metrics.train(run_.model.microbatch, microbatch.batch, point);
     }
   });
@@ -131,6 +131,17 @@ void TrainStep::run_losses(Microbatch& microbatch, const CallPoint& point) {
       run_.report.metrics.add_tensor("aux/" + aux.name, sum, count);
     }
   }
+}
+
+// Metrics see whole sequences: the ranks that divide them decide together.
+bool TrainStep::are_all_finite(bool is_finite) {
+  SequenceGroup* const sequences = run_.model.sequences.get();
+  if (sequences == nullptr || !run_.model.metrics.has_training()) {
+    return is_finite;
+  }
+  int64_t num_bad = is_finite ? 0 : 1;
+  sequences->ranks().all_reduce(std::span(&num_bad, 1), Reduce::kSum, "finite losses");
+  return num_bad == 0;
 }
 
 void TrainStep::run_backward(Microbatch& microbatch, const CallPoint& point, bool ends_step) {
@@ -198,7 +209,14 @@ void TrainStep::count(std::vector<Microbatch>& microbatches) {
   for (size_t i = 0; i < microbatches.size(); ++i) {
     Microbatch& microbatch = microbatches[i];
     if (microbatch.batch.samples > 0) {
-      microbatch.counts = run_.model.losses.count(microbatch.batch, point(i));
+      SequenceGroup* const sequences = run_.model.sequences.get();
+      microbatch.counts = run_.model.losses.count(microbatch.batch, point(i), sequences);
+      if (sequences != nullptr && run_.recipe().train.normalize == Normalize::kMicrobatch) {
+        for (const at::Tensor& count : microbatch.counts) {
+          microbatch.whole_counts.push_back(
+              sequences->sum(count.reshape({1}), "counts of losses").reshape({}));
+        }
+      }
     } else {
       microbatch.counts.assign(run_.model.losses.size(), at::zeros({}, at::kDouble));
     }
@@ -215,6 +233,9 @@ at::Tensor TrainStep::own_total(const std::vector<Microbatch>& microbatches, siz
 void TrainStep::start_agreement(const std::vector<Microbatch>& microbatches) {
   totals_ = {};
   for (const Microbatch& microbatch : microbatches) {
+    if (!run_.role().counts_samples()) {
+      break;  // another rank counts the same samples
+    }
     totals_.samples += microbatch.batch.dataset_samples();
     totals_.tokens += microbatch.batch.tokens;
     totals_.num_parts += microbatch.batch.samples > 0 ? 1 : 0;
@@ -261,7 +282,9 @@ void TrainStep::seed(std::vector<Microbatch>& microbatches) {
       microbatch.seeds[l] =
           run_.recipe().train.normalize == Normalize::kItems
               ? seed_of(losses.weight(l), totals_.counts[l])
-              : seed_of(losses.weight(l) / totals_.num_parts, microbatch.counts[l]);
+              : seed_of(losses.weight(l) / totals_.num_parts,
+                        microbatch.whole_counts.empty() ? microbatch.counts[l]
+                                                        : microbatch.whole_counts[l]);
     }
   }
   for (Microbatch& microbatch : microbatches) {

@@ -64,6 +64,7 @@ class TrainStep {
   void end_buffers();
   void run_microbatch(std::vector<Microbatch>& microbatches, size_t i);
   void run_losses(Microbatch& microbatch, const CallPoint& point);
+  bool are_all_finite(bool is_finite);
   void run_backward(Microbatch& microbatch, const CallPoint& point, bool ends_step);
   std::optional<double> loss_of_all_ranks(const std::vector<Microbatch>& microbatches);
   at::Tensor late_scale(const std::vector<Microbatch>& microbatches);

@@ -6,78 +6,16 @@
 //
 // The data are uneven: samples have unequally many labels, some none, and the last global batch of
 // each epoch is not full, so that ranks go without samples.
-#include <map>
 #include <string>
 #include <utility>
 
 #include "tests/ranks/finished_run.hpp"
+#include "tests/ranks/mesh_recipes.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/members.hpp"
 
 namespace tenon {
 namespace {
-
-nlohmann::json merged(nlohmann::json recipe, const std::string& patch) {
-  recipe.merge_patch(nlohmann::json::parse(patch));
-  return recipe;
-}
-
-nlohmann::json base_recipe() {
-  return nlohmann::json::parse(R"({
-    "name": "ranks", "threads": {"compute": 1},
-    "data": {"batch_size": 8, "train": {"type": "token_rows", "options": {"samples": 61}},
-             "eval": {"type": "token_rows", "options": {"samples": 21}}},
-    "loss": {"type": "cross_entropy"},
-    "optimizer": {"type": "adamw", "options": {"lr": 3e-3}},
-    "lr_scheduler": {"type": "cosine", "options": {"warmup_steps": 5, "min_ratio": 0.1}},
-    "hooks": [{"type": "keep_parameters"}],
-    "train": {"steps": 50, "global_batch_size": 8, "clip_grad_norm": 0.5, "precision": "fp64",
-              "log_every": 1},
-    "eval": {"every_steps": 25},
-    "parallel": {"timeout_seconds": 30}
-  })");
-}
-
-// Declared parameters, the head tied to the embedding; the same untied, with another optimizer for
-// some; modules with leaves of their own, some frozen, some unused.
-nlohmann::json recipe_of(const std::string& model) {
-  const std::string llama = R"("type": "llama", "options": {
-    "vocab_size": 16, "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2,
-    "num_attention_heads": 2, "num_key_value_heads": 1, "max_position_embeddings": 8,
-    "initializer_range": 0.3)";
-  if (model == "tied") {
-    return merged(base_recipe(), R"({"model": {)" + llama + R"(, "tie_word_embeddings": true}}})");
-  }
-  if (model == "untied") {
-    return merged(base_recipe(), R"({"model": {)" + llama + R"(}},
-      "optimizer": {"groups": [{"match": "*norm.weight", "type": "sgd", "lr": 0.01},
-                               {"match": "*_proj.weight", "weight_decay": 0.1}]},
-      "train": {"clip_grad_norm": null, "clip_grad_value": 0.02}})");
-  }
-  if (model == "frozen") {
-    return merged(recipe_of("untied"), R"({"model": {"frozen": ["*embed*", "*layers.1.*"]}})");
-  }
-  if (model == "experts") {  // balanced by biases and by losses, over tokens of a step
-    return merged(base_recipe(),
-                  R"({"train": {"steps": 20}, "model": {"type": "deepseek_v3", "options": {
-      "vocab_size": 16, "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2,
-      "num_attention_heads": 2, "max_position_embeddings": 8, "initializer_range": 0.3,
-      "q_lora_rank": 8, "kv_lora_rank": 8, "qk_nope_head_dim": 4, "qk_rope_head_dim": 4,
-      "v_head_dim": 8, "n_routed_experts": 6, "n_group": 1, "topk_group": 1,
-      "n_shared_experts": 1, "num_experts_per_tok": 2, "moe_intermediate_size": 8,
-      "first_k_dense_replace": 1, "bias_update_speed": 0.05, "router_aux_loss_coef": 0.1,
-      "router_z_loss_coef": 0.01}}})");
-  }
-  return merged(base_recipe(), R"({"model": {"type": "module_lm"}})");
-}
-
-// What one rank makes of it, all at once and without any of the ways to save memory.
-const FinishedRun& alone(const nlohmann::json& recipe) {
-  static std::map<std::string, FinishedRun> known;
-  const auto found = known.find(recipe.dump());
-  return found != known.end() ? found->second
-                              : known.emplace(recipe.dump(), finished_run(recipe, 1)).first->second;
-}
 
 struct Case {
   uint32_t num_ranks;
@@ -142,15 +80,15 @@ const Case kCases[] = {
 TEST_CASE("one rank is many ranks, to 1e-10 in fp64", "[ranks][multi-rank][members]") {
   for (const Case& one : members_of(std::vector<Case>(std::begin(kCases), std::end(kCases)), 3)) {
     INFO(one.num_ranks << " ranks, " << one.model << ", " << one.patch);
-    const nlohmann::json recipe = recipe_of(one.model);
+    const nlohmann::json recipe = mesh_recipe(one.model);
     const FinishedRun run = finished_run(merged(recipe, one.patch), one.num_ranks);
-    CHECK(largest_difference(run.parameters, alone(recipe).parameters) <= 1e-10);
-    check_metrics(run, alone(recipe), 1e-10);
+    CHECK(largest_difference(run.parameters, run_alone(recipe).parameters) <= 1e-10);
+    check_metrics(run, run_alone(recipe), 1e-10);
   }
 }
 
 TEST_CASE("one rank is many ranks in fp32, to its rounding", "[ranks][multi-rank][.release]") {
-  const nlohmann::json recipe = merged(recipe_of("tied"), R"({"train": {"precision": "fp32"}})");
+  const nlohmann::json recipe = merged(mesh_recipe("tied"), R"({"train": {"precision": "fp32"}})");
   for (const Case& one : {
            Case{2, "", R"({"data": {"batch_size": 4}, "parallel": {"stage": 3}})"},
            Case{4, "", R"({"data": {"batch_size": 1}, "parallel": {"shard": 1, "replicate": -1}})"},
@@ -158,8 +96,8 @@ TEST_CASE("one rank is many ranks in fp32, to its rounding", "[ranks][multi-rank
        }) {
     INFO(one.num_ranks << " ranks, " << one.patch);
     const FinishedRun run = finished_run(merged(recipe, one.patch), one.num_ranks);
-    CHECK(norm_difference(run.parameters, alone(recipe).parameters) <= 1e-5);
-    check_metrics(run, alone(recipe), 1e-5);
+    CHECK(norm_difference(run.parameters, run_alone(recipe).parameters) <= 1e-5);
+    check_metrics(run, run_alone(recipe), 1e-5);
   }
 }
 
@@ -167,7 +105,7 @@ TEST_CASE("the same ranks have the same norm, bit for bit, however parameters ar
           "[ranks][multi-rank][.release]") {
   // Two ranks: a sum of two numbers is the same in either order, so gradients are equal.
   const nlohmann::json recipe = merged(
-      recipe_of("tied"),
+      mesh_recipe("tied"),
       R"({"data": {"batch_size": 4}, "train": {"precision": "fp32", "clip_grad_norm": 0.3}})");
   const FinishedRun whole =
       finished_run(merged(recipe, R"({"parallel": {"shard": 1, "replicate": -1}})"), 2);
@@ -194,7 +132,7 @@ TEST_CASE("the same ranks have the same norm, bit for bit, however parameters ar
 constexpr double kRoundingOfBf16 = 1.0 / 256;
 
 TEST_CASE("ranks with narrow numbers differ by their rounding", "[ranks][multi-rank][.release]") {
-  const nlohmann::json plain = merged(recipe_of("tied"), R"({"train": {"precision": "fp32"}})");
+  const nlohmann::json plain = merged(mesh_recipe("tied"), R"({"train": {"precision": "fp32"}})");
   using Choice = std::pair<std::string, std::string>;
   const auto [sharing, precision] = GENERATE(Choice{R"("stage": 3)", "bf16_params"},
                                              Choice{R"("shard": 1, "replicate": -1)", "bf16"});
@@ -210,12 +148,12 @@ TEST_CASE("ranks with narrow numbers differ by their rounding", "[ranks][multi-r
   nlohmann::json recipe = plain;
   recipe["train"]["precision"] = precision;
   const FinishedRun run = finished_run(merged(recipe, two + "}}"), 2);
-  CHECK(norm_difference(run.parameters, alone(recipe).parameters) <= kRoundingOfBf16);
+  CHECK(norm_difference(run.parameters, run_alone(recipe).parameters) <= kRoundingOfBf16);
 }
 
 TEST_CASE("a hook that sees whole gradients rewrites them on any number of ranks",
           "[ranks][multi-rank]") {
-  const nlohmann::json recipe = merged(recipe_of("tied"), R"({"train": {"steps": 6},
+  const nlohmann::json recipe = merged(mesh_recipe("tied"), R"({"train": {"steps": 6},
       "hooks": [{"type": "keep_parameters"},
                 {"type": "plant_at", "options": {
                   "event": "before_optimizer_step", "first_step": 3, "last_step": 4,
@@ -226,14 +164,14 @@ TEST_CASE("a hook that sees whole gradients rewrites them on any number of ranks
        }) {
     INFO(one.num_ranks << " ranks, " << one.patch);
     const FinishedRun run = finished_run(merged(recipe, one.patch), one.num_ranks);
-    CHECK(largest_difference(run.parameters, alone(recipe).parameters) <= 1e-10);
-    check_metrics(run, alone(recipe), 1e-10);
+    CHECK(largest_difference(run.parameters, run_alone(recipe).parameters) <= 1e-10);
+    check_metrics(run, run_alone(recipe), 1e-10);
   }
 }
 
 TEST_CASE("the same ranks give the same bits again", "[ranks][multi-rank][.release]") {
   const nlohmann::json recipe =
-      merged(recipe_of("tied"),
+      merged(mesh_recipe("tied"),
              R"({"train": {"precision": "fp32", "steps": 20}, "eval": {"every_steps": 10},
                  "model": {"options": {"dropout": 0.1}}})");
   for (const Case& one : {

@@ -41,6 +41,7 @@ void RankGroups::connect_tensors() {
   gather_ = make(RankSet::kSlices, Lane::kGather, "gather", device_);
   reduce_ = make(RankSet::kSlices, Lane::kReduce, "reduce", device_);
   replicas_ = make(RankSet::kReplicas, Lane::kReplicate, "replicate", device_);
+  context_ = make(RankSet::kContext, Lane::kContext, "context", device_);
   on_device_ = make(RankSet::kAll, Lane::kTensors, "all", device_);
   whole_ = make(RankSet::kTokens, Lane::kTensors, "tokens", device_);
   if (has_tables_) {

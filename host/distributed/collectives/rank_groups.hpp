@@ -49,6 +49,7 @@ class RankGroups {
   Group& reduce() { return *reduce_; }            // along shard: gradients, in a lane of their own
   Group& replicas() { return *replicas_; }        // gradients of slices
   Group& whole() { return *whole_; }              // gradients that are not sharded, and buffers
+  Group& context() { return *context_; }          // parts of sequences, in blocks and losses
   Group& all_on_device() { return *on_device_; }  // norms, without waiting for the device
 
   // ---- rows of tables, on the CPU ----
@@ -63,7 +64,7 @@ class RankGroups {
 
  private:
   // Groups of one lane share connections; those of different lanes do not queue behind each other.
-  enum class Lane { kValues, kGather, kReduce, kReplicate, kTensors, kRows };
+  enum class Lane { kValues, kGather, kReduce, kReplicate, kContext, kTensors, kRows };
   struct Made {
     std::vector<uint32_t> ranks;
     Lane lane;
@@ -89,6 +90,7 @@ class RankGroups {
   Group* reduce_ = &alone_;
   Group* replicas_ = &alone_;
   Group* whole_ = &alone_;
+  Group* context_ = &alone_;
   Group* on_device_ = &alone_;
   Group* rows_ = &alone_;
 };

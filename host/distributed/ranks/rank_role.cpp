@@ -14,6 +14,7 @@ constexpr Dims kAll = {
 constexpr Dims kSamples = {MeshDim::kShard, MeshDim::kReplicate};
 constexpr Dims kTokens = {MeshDim::kContext, MeshDim::kShard, MeshDim::kReplicate};
 constexpr Dims kSlices = {MeshDim::kShard};
+constexpr Dims kContext = {MeshDim::kContext};
 constexpr Dims kReplicas = {MeshDim::kContext, MeshDim::kReplicate};
 // Ranks that hold equal pieces: those of RankSet, and the tensor ranks, which sum no gradients.
 constexpr Dims kSliceCopies = {MeshDim::kTensor, MeshDim::kContext, MeshDim::kReplicate};
@@ -30,6 +31,8 @@ Dims dims_of(RankSet set) {
       return kTokens;
     case RankSet::kSlices:
       return kSlices;
+    case RankSet::kContext:
+      return kContext;
     case RankSet::kReplicas:
       break;
   }

@@ -37,6 +37,7 @@ enum class RankSet {
   kTokens,    // ranks that compute different tokens
   kSlices,    // ranks that hold one copy of the parameters together
   kReplicas,  // ranks whose gradients of the same slice add up
+  kContext,   // ranks that divide the positions of the same samples
 };
 
 class RankRole {
@@ -61,6 +62,10 @@ class RankRole {
 
   // Returns the share of each batch that this rank reads: its index among the data-parallel ranks.
   RankIndex samples() const { return index_in(RankSet::kSamples); }
+  // Returns the part of the positions of each sample that this rank computes.
+  RankIndex positions() const { return index_in(RankSet::kContext); }
+  // True on the rank that counts the samples that it shares with other ranks.
+  bool counts_samples() const { return positions().index == 0; }
 
   // Returns the index of this rank among those that hold the same piece of a block's state: a
   // slice, or what is not sharded. The rank with index 0 counts the piece in sums and hashes over

@@ -322,7 +322,8 @@ BlockTape ModelTrial::forward(uint32_t b,
   const ModelBlock& block = graph_.blocks[b];
   subject_.note("forward of block \"" + block.name + "\" of " + name_);
   const DefaultDtype of_run(base_.compute_dtype);
-  blocks_.begin({.step = call.step, .microbatch = 0, .is_train = call.is_train}, call.samples);
+  blocks_.begin(
+      {.step = call.step, .microbatch = 0, .is_train = call.is_train}, call.samples, nullptr);
   BlockTape tape = blocks_.make_tape(b);
   const bool records = call.is_train && !block.has(TENON_BLOCK_HAND_WRITTEN);
   for (std::size_t i = 0; i < inputs.size(); ++i) {

@@ -168,9 +168,12 @@ std::string choice_text(const PlanChoice& choice) {
   const char* const recompute = !choice.recomputes       ? ", no recompute"
                                 : choice.keeps_attention ? ", selective recompute"
                                                          : ", recompute blocks";
-  return formatted("replicate {} x shard {}, stage {}{}{}{}{}",
+  const std::string context =
+      choice.context > 1 ? " x context " + grouped_digits(choice.context) : "";
+  return formatted("replicate {} x shard {}{}, stage {}{}{}{}{}",
                    grouped_digits(choice.replicate),
                    grouped_digits(choice.shard),
+                   context,
                    choice.stage,
                    recompute,
                    choice.block_tile_share.has_value() ? ", tiles" : "",

@@ -10,7 +10,11 @@
 namespace tenon {
 
 MeshDegrees mesh_degrees(const ParallelRecipe& recipe) {
-  return {.replicate = recipe.replicate, .shard = recipe.shard};
+  return {.replicate = recipe.replicate, .shard = recipe.shard, .context = recipe.context};
+}
+
+ContextBy context_by(const ParallelRecipe& recipe) {
+  return recipe.context_by == ContextExchange::kUlysses ? ContextBy::kHeads : ContextBy::kKeys;
 }
 
 // Offloaded parameters are sharded even on a single rank, so that they are on the device only while

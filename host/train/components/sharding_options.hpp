@@ -5,6 +5,7 @@
 #pragma once
 
 #include "host/distributed/ranks/rank_role.hpp"
+#include "host/kernels/sequence_parts.hpp"
 #include "host/model/sharded_parameters.hpp"
 #include "host/recipe/recipe.hpp"
 
@@ -16,6 +17,9 @@ namespace tenon {
 
 // Returns the degrees of the mesh.
 MeshDegrees mesh_degrees(const ParallelRecipe& recipe);
+
+// Returns how attention sees the positions of other ranks.
+ContextBy context_by(const ParallelRecipe& recipe);
 
 // Returns how the parameters of a layout are sharded.
 FlatSharing sharing_of(const ParallelRecipe& recipe, const RankRole& role, c10::Device device);

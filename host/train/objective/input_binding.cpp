@@ -8,6 +8,8 @@
 #include "host/text/joined.hpp"
 #include "host/text/nearest_name.hpp"
 
+#include <ATen/Functions.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -38,6 +40,14 @@ std::vector<std::string> names_of(const std::vector<T>& entries) {
     names.push_back(entry.name);
   }
   return names;
+}
+
+std::optional<int64_t> position_axis(const std::optional<std::vector<Axis>>& axes) {
+  if (!axes.has_value()) {
+    return std::nullopt;
+  }
+  const auto found = std::ranges::find(*axes, "T", &Axis::name);
+  return found != axes->end() ? std::optional<int64_t>(found - axes->begin()) : std::nullopt;
 }
 
 Described described(const Port& port) {
@@ -144,24 +154,64 @@ BoundInputs::BoundInputs(std::vector<at::Tensor> tensors) : tensors_(std::move(t
 BoundInputs InputBinding::gather(const MicrobatchState* values,
                                  const Batch& batch,
                                  Outputs outputs,
-                                 at::ScalarType compute_dtype) const {
+                                 at::ScalarType compute_dtype,
+                                 const DividedSequences* divided) const {
   std::vector<at::Tensor> inputs;
-  for (const Binding& binding : bindings_) {
+  const auto seen = [&](size_t i, const at::Tensor& input) {
+    const auto axis = axis_of_positions(i, batch);
+    return divided != nullptr && axis.has_value() && input.defined()
+               ? divided->group->whole(input, *axis, divided->parts, "inputs of " + owner_.name)
+               : input;
+  };
+  for (size_t i = 0; i < bindings_.size(); ++i) {
+    const Binding& binding = bindings_[i];
     at::Tensor input;
     if (binding.value.has_value()) {
       if (outputs != Outputs::kAbsent) {
-        input = as_wanted(binding.port, values->value(*binding.value).detach(), compute_dtype);
+        input =
+            as_wanted(binding.port, seen(i, values->value(*binding.value).detach()), compute_dtype);
         if (outputs == Outputs::kLeaves && values->needs_grad(*binding.value) &&
             input.is_floating_point()) {
           input.set_requires_grad(true);
         }
       }
     } else if (const at::Tensor* field = batch.find(binding.field)) {
-      input = as_wanted(binding.port, *field, compute_dtype);
+      input = as_wanted(binding.port, seen(i, *field), compute_dtype);
     }
     inputs.push_back(std::move(input));
   }
   return BoundInputs(std::move(inputs));
+}
+
+std::optional<int64_t> InputBinding::axis_of_positions(size_t i, const Batch& batch) const {
+  const Binding& binding = bindings_[i];
+  if (binding.value.has_value()) {
+    return position_axis(binding.axes);
+  }
+  if (const auto field = find_field(*batch.schema, binding.field)) {
+    return position_axis((*batch.schema)[*field].axes);
+  }
+  return binding.field == kPositionsField ? std::optional<int64_t>(1) : std::nullopt;
+}
+
+bool InputBinding::is_over_positions(const std::vector<FieldInfo>& schema) const {
+  return std::ranges::all_of(bindings_, [&schema](const Binding& binding) {
+    if (binding.value.has_value()) {
+      return position_axis(binding.axes).has_value();
+    }
+    const auto field = find_field(schema, binding.field);
+    return field.has_value() ? position_axis(schema[*field].axes).has_value()
+                             : binding.field != kLengthsField;
+  });
+}
+
+at::Tensor InputBinding::part_of(size_t i,
+                                 const at::Tensor& grad,
+                                 const DividedSequences& divided) const {
+  if (const auto axis = position_axis(bindings_[i].axes)) {
+    return divided.group->part(grad, *axis, divided.parts).contiguous();
+  }
+  return divided.group->is_first() ? grad : at::zeros_like(grad);
 }
 
 std::vector<uint32_t> InputBinding::values() const {

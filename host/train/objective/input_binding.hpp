@@ -77,11 +77,18 @@ class InputBinding {
 
   // Returns the inputs of a call, in the order of the ports. Converts floating-point inputs to the
   // dtype of their port (`compute_dtype` for TENON_CLASS_COMPUTE). `values` may be null only with
-  // Outputs::kAbsent.
+  // Outputs::kAbsent. With `divided`, returns the inputs of whole sequences, of which the batch is
+  // a part: a collective call.
   BoundInputs gather(const MicrobatchState* values,
                      const Batch& batch,
                      Outputs outputs,
-                     at::ScalarType compute_dtype) const;
+                     at::ScalarType compute_dtype,
+                     const DividedSequences* divided = nullptr) const;
+  // Returns the gradient of input `i` that a rank adds to that of the value, from the gradient of
+  // the input of whole sequences.
+  at::Tensor part_of(size_t i, const at::Tensor& grad, const DividedSequences& divided) const;
+  // True if all inputs that a batch of this schema gives have an axis T.
+  bool is_over_positions(const std::vector<FieldInfo>& schema) const;
 
   // Returns the inputs of a call on a part of the batch, as detached views.
   BoundInputs range_of(const BoundInputs& whole, const Batch& batch, const BatchRange& range) const;
@@ -105,6 +112,7 @@ class InputBinding {
     bool is_mapped = false;
   };
 
+  std::optional<int64_t> axis_of_positions(size_t i, const Batch& batch) const;
   std::string hint_for(const std::string& field, const std::vector<FieldInfo>& fields) const;
   [[noreturn]] void fail_unknown(const std::string& message) const;
   [[noreturn]] void fail_mismatch(const std::string& message) const;

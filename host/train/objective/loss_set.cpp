@@ -42,6 +42,11 @@ at::Tensor as_scalar(const at::Tensor& tensor) {
   return tensor.dim() == 0 ? tensor : tensor.reshape({});
 }
 
+// Returns a count or a sum of whole sequences on the rank that counts them, and 0 on the others.
+at::Tensor counted(at::Tensor number, const DividedSequences* whole) {
+  return whole == nullptr || whole->group->is_first() ? std::move(number) : at::zeros_like(number);
+}
+
 // Returns a seed, a scalar of Double, with the dtype, device and shape of `sum`.
 at::Tensor seed_like(const at::Tensor& sum, const at::Tensor& seed) {
   if (sum.dim() == 0 && sum.is_cpu() && seed.is_cpu()) {
@@ -166,12 +171,35 @@ at::Tensor LossSet::count_one(Entry& entry, const BoundInputs& inputs, const Cal
   return count;
 }
 
-std::vector<at::Tensor> LossSet::count(const Batch& batch, const CallPoint& point) {
+bool LossSet::sees_parts(const Entry& entry, const std::vector<FieldInfo>& schema) const {
+  return entry.loss.proxy.info().additive_over == TENON_ADDITIVE_TOKENS &&
+         entry.binding.is_over_positions(schema);
+}
+
+bool LossSet::sees_parts(size_t i, const std::vector<FieldInfo>& schema) const {
+  return sees_parts(entries_[i], schema);
+}
+
+const DividedSequences* LossSet::seen_whole(const Entry& entry,
+                                            const Batch& batch,
+                                            const DividedSequences* divided) const {
+  return divided == nullptr || sees_parts(entry, *batch.schema) ? nullptr : divided;
+}
+
+std::vector<at::Tensor> LossSet::count(const Batch& batch,
+                                       const CallPoint& point,
+                                       SequenceGroup* sequences) {
+  std::optional<DividedSequences> divided;
+  if (sequences != nullptr) {
+    divided = {.group = sequences, .parts = sequences->parts_of(batch)};
+  }
   std::vector<at::Tensor> counts;
   for (Entry& entry : entries_) {
+    const DividedSequences* const whole =
+        seen_whole(entry, batch, divided.has_value() ? &*divided : nullptr);
     const BoundInputs inputs =
-        entry.binding.gather(nullptr, batch, InputBinding::Outputs::kAbsent, compute_dtype_);
-    counts.push_back(count_one(entry, inputs, point));
+        entry.binding.gather(nullptr, batch, InputBinding::Outputs::kAbsent, compute_dtype_, whole);
+    counts.push_back(counted(count_one(entry, inputs, point), whole));
   }
   return counts;
 }
@@ -181,9 +209,10 @@ std::vector<at::Tensor> LossSet::count(const MicrobatchState& values,
                                        const CallPoint& point) {
   std::vector<at::Tensor> counts;
   for (Entry& entry : entries_) {
-    const BoundInputs inputs =
-        entry.binding.gather(&values, batch, InputBinding::Outputs::kDetached, compute_dtype_);
-    counts.push_back(count_one(entry, inputs, point));
+    const DividedSequences* const whole = seen_whole(entry, batch, values.divided());
+    const BoundInputs inputs = entry.binding.gather(
+        &values, batch, InputBinding::Outputs::kDetached, compute_dtype_, whole);
+    counts.push_back(counted(count_one(entry, inputs, point), whole));
   }
   return counts;
 }
@@ -198,11 +227,13 @@ std::vector<at::Tensor> LossSet::compute(const MicrobatchState& values,
   for (Entry& entry : entries_) {
     const TraceSpan span("compute of loss", entry.loss.name);
     const LossProxy& proxy = entry.loss.proxy;
+    const DividedSequences* const whole = seen_whole(entry, batch, values.divided());
     BoundInputs inputs = entry.binding.gather(
         &values,
         batch,
         point.is_train ? InputBinding::Outputs::kLeaves : InputBinding::Outputs::kDetached,
-        compute_dtype_);
+        compute_dtype_,
+        whole);
     entry.frame.move_to(point);
     if (by_source != nullptr) {  // before the call that `backward` follows
       add_by_source(sums.size(), inputs, batch, *by_source);
@@ -225,9 +256,9 @@ std::vector<at::Tensor> LossSet::compute(const MicrobatchState& values,
           "the "
           "inputs, or implement backward");
     }
-    sums.push_back(as_scalar(sum.requires_grad() ? sum.detach() : sum));
+    sums.push_back(counted(as_scalar(sum.requires_grad() ? sum.detach() : sum), whole));
     if (point.is_train) {
-      calls.push_back({std::move(inputs), std::move(sum)});
+      calls.push_back({std::move(inputs), std::move(sum), whole != nullptr});
     }
   }
   return sums;
@@ -307,7 +338,10 @@ void LossSet::backward(MicrobatchState& values,
     }
     for (size_t k = wanted.size(); k-- > 0;) {
       if (grads[k].defined()) {
-        values.add_grad(*entry.binding.value(wanted[k]), std::move(grads[k]));
+        at::Tensor grad = call.sees_whole
+                              ? entry.binding.part_of(wanted[k], grads[k], *values.divided())
+                              : std::move(grads[k]);
+        values.add_grad(*entry.binding.value(wanted[k]), std::move(grad));
       }
     }
   }

@@ -34,6 +34,7 @@ struct SourceSums {
 struct LossCall {
   BoundInputs inputs;
   at::Tensor sum;
+  bool sees_whole = false;  // sequences that ranks divide
 };
 using LossCalls = std::vector<LossCall>;  // by loss
 
@@ -75,8 +76,18 @@ class LossSet {
   // True if every loss can be counted before the forward.
   bool count_from_batch() const;
 
-  // Returns the counts of one microbatch, before its forward: [] f64 each.
-  std::vector<at::Tensor> count(const Batch& batch, const CallPoint& point);
+  // Where ranks divide the positions of sequences, a loss that is a sum over tokens, and reads
+  // nothing without positions, sees the part of this rank. All others see whole sequences: the
+  // calls are then collective, and ranks except the first have sums and counts of 0.
+
+  // True if loss i sees parts of batches of this schema.
+  bool sees_parts(size_t i, const std::vector<FieldInfo>& schema) const;
+
+  // Returns the counts of one microbatch, before its forward: [] f64 each. `sequences` is null if
+  // the batch is no part.
+  std::vector<at::Tensor> count(const Batch& batch,
+                                const CallPoint& point,
+                                SequenceGroup* sequences = nullptr);
   // The same after the forward.
   std::vector<at::Tensor> count(const MicrobatchState& values,
                                 const Batch& batch,
@@ -99,6 +110,11 @@ class LossSet {
 
  private:
   struct Entry;
+  bool sees_parts(const Entry& entry, const std::vector<FieldInfo>& schema) const;
+  // Returns `divided` if the loss sees whole sequences of which the batch is a part.
+  const DividedSequences* seen_whole(const Entry& entry,
+                                     const Batch& batch,
+                                     const DividedSequences* divided) const;
   std::string why_not_by_source(size_t i, bool is_packed) const;
   at::Tensor count_one(Entry& entry, const BoundInputs& inputs, const CallPoint& point);
   void add_by_source(size_t i,

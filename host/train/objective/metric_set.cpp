@@ -149,8 +149,12 @@ void MetricSet::take(Entry& entry,
                      const MicrobatchState& values,
                      const Batch& batch,
                      const CallPoint& point) {
-  const BoundInputs inputs =
-      entry.binding.gather(&values, batch, InputBinding::Outputs::kDetached, compute_dtype_);
+  const DividedSequences* const divided = values.divided();
+  const BoundInputs inputs = entry.binding.gather(
+      &values, batch, InputBinding::Outputs::kDetached, compute_dtype_, divided);
+  if (divided != nullptr && !divided->group->is_first()) {
+    return;
+  }
   at::Device device = at::kCPU;
   for (const at::Tensor& input : inputs.tensors()) {
     if (input.defined()) {

@@ -21,12 +21,17 @@ namespace tenon {
 struct PlanChoice {
   int64_t replicate = 1;
   int64_t shard = 1;
+  int64_t context = 1;
   int stage = 3;
   bool recomputes = false;
   bool offloads = false;         // parameters, gradients and optimizer state, to host memory
   bool keeps_attention = false;  // recomputes all but attention
   std::optional<double> block_tile_share = {};  // share of positions in a tile; nothing: no tiles
   bool moves_activations = false;               // inputs of blocks that run again in backward
+
+  int64_t num_ranks() const { return replicate * shard * context; }
+  // Ranks that hold the same slice of parameters, and add up its gradients.
+  int64_t copies() const { return replicate * context; }
 
   bool operator==(const PlanChoice&) const = default;
 };

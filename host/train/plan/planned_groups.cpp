@@ -49,7 +49,7 @@ PlannedGroup planned_group(const GroupLayout& layout,
   group.gather_bytes = others * slice * size_of(layout.seen);
   group.reduce_bytes = layout.is_trainable ? others * slice * wire : 0;
   if (layout.is_trainable && !layout.is_unsharded && !group.is_bucketed) {
-    group.all_reduce_bytes = all_reduce_bytes(slice, on_wire, choice.replicate, !subject.has_host);
+    group.all_reduce_bytes = all_reduce_bytes(slice, on_wire, choice.copies(), !subject.has_host);
   }
   return group;
 }
@@ -97,7 +97,7 @@ std::vector<PlannedGroup> planned_groups(const PlanSubject& subject,
   for (const GroupLayout& layout : subject.groups) {
     groups.push_back(planned_group(layout, subject, choice));
   }
-  put_in_buckets(subject, choice.replicate * choice.shard, facts, groups);
+  put_in_buckets(subject, choice.num_ranks(), facts, groups);
   return groups;
 }
 

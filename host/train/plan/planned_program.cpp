@@ -67,7 +67,7 @@ Program PlannedPrograms::compile(const PlanChoice& choice) const {
                           .moves_activations = choice.moves_activations,
                           .kept = read_values(subject_),
                           .reshard_after_forward = subject_.reshard_after_forward,
-                          .has_many_ranks = choice.replicate * choice.shard > 1});
+                          .has_many_ranks = choice.num_ranks() > 1});
 }
 
 // The compiler sees these facts of a choice, and of the number of slices only whether there are
@@ -79,7 +79,7 @@ uint32_t PlannedPrograms::key_of(const PlanChoice& choice) const {
                           choice.keeps_attention,
                           choice.block_tile_share.has_value(),
                           choice.moves_activations,
-                          choice.replicate * choice.shard > 1,
+                          choice.num_ranks() > 1,
                           choice.shard > 1,
                           sharing.keeps_parameters,
                           sharing.keeps_gradients}) {

@@ -40,7 +40,7 @@ void add_group(const PlanSubject& subject,
     return;
   }
   const int64_t gradients = group.facts.keeps_gradients ? group.whole_grad : stored;
-  const bool is_in_bucket = group.is_bucketed && choice.replicate * choice.shard > 1;
+  const bool is_in_bucket = group.is_bucketed && choice.num_ranks() > 1;
   add(subject,
       subject.frees_gradients ? 0 : gradients,
       is_away ? memory.host : memory.gradients,
@@ -67,7 +67,7 @@ RankPlan RankPlanner::plan(const PlanChoice& choice) {
   PlanMemory& memory = plan.memory;
   memory.batches = subject_.batch_bytes * subject_.batches_held;
   memory.buffers = subject_.buffer_bytes;
-  if (choice.replicate * choice.shard > 1) {  // in memory of the host
+  if (choice.num_ranks() > 1) {  // in memory of the host
     (subject_.has_host ? memory.host : memory.exchange) += subject_.exchange_bytes;
   }
   for (size_t g = 0; g < groups.size(); ++g) {
@@ -78,7 +78,7 @@ RankPlan RankPlanner::plan(const PlanChoice& choice) {
   memory.activations = peak.activations;
   memory.rounding += peak.rounding;
   memory.moment = std::move(peak.moment);
-  const PlannedLinks links(choice.replicate, choice.shard, machine_);
+  const PlannedLinks links(choice.copies(), choice.shard, machine_);
   plan.traffic = planned_traffic(pass, links);
   plan.time = planned_time(pass, links, machine_);
   return plan;

@@ -55,7 +55,7 @@ class RankPlanner {
   RankPlanner(const PlanSubject& subject, const PlanMachine& machine)
       : subject_(subject), machine_(machine), programs_(subject) {}
 
-  // Plans a step. The number of ranks is `choice.replicate * choice.shard`.
+  // Plans a step. The number of ranks is `choice.num_ranks()`.
   RankPlan plan(const PlanChoice& choice);
 
  private:

@@ -16,6 +16,7 @@
 #include "host/plugin/model_proxy.hpp"
 #include "host/plugin/optimizer_proxy.hpp"
 #include "host/plugin/parameter_average_proxy.hpp"
+#include "host/tensor/batch_positions.hpp"
 #include "host/tensor/op_service.hpp"
 #include "host/tensor/philox.hpp"
 #include "host/tensor/tensor_service.hpp"
@@ -203,6 +204,7 @@ class Planning {
     const PlanChoice given{
         .replicate = role_.mesh().size(MeshDim::kReplicate),
         .shard = role_.mesh().size(MeshDim::kShard),
+        .context = role_.positions().count,
         .stage = recipe_.parallel.stage,
         .recomputes = recomputes,
         .offloads = recipe_.parallel.offload,
@@ -286,11 +288,14 @@ class Planning {
       fields->push_back({std::string(kLengthsField), at::kLong, {recipe_.data.batch_size}});
     }
     fields_ = std::move(*fields);
+    fields_ = resized(positions_of(schema, fields_));
   }
 
-  // Returns the fields with sequences of another length.
-  std::vector<PlannedField> resized(int64_t positions) {
+  // Returns the fields of the longest part of sequences of another length.
+  std::vector<PlannedField> resized(int64_t whole) {
     const std::vector<FieldInfo>& schema = *train_set_->source().info().schema;
+    whole_ = whole;
+    const int64_t positions = positions_of_rank(whole, 0, role_.positions().count).length;
     std::vector<PlannedField> fields = fields_;
     for (PlannedField& field : fields) {
       const auto info = std::ranges::find(schema, field.name, &FieldInfo::name);
@@ -319,7 +324,8 @@ class Planning {
     subject.batches_held =
         is_for_gpu(recipe_) ? subject.microbatches : subject.microbatches + ahead + 1;
     subject.exchange_bytes = exchange_bytes(subject.graph, fields);
-    result_.tokens_a_sample = positions_of(schema, fields);
+    result_.tokens_a_sample = whole_;
+    positions_ = positions_of(schema, fields);
     std::vector<bool> is_trainable(subject.graph.parameters.size(), false);
     for (const GroupLayout& group : subject.groups) {
       for (const uint32_t p : group.parameters) {
@@ -347,7 +353,7 @@ class Planning {
         context_.precision.autocast.has_value()) {
       return;
     }
-    const int64_t rows = recipe_.data.batch_size * std::max<int64_t>(1, result_.tokens_a_sample);
+    const int64_t rows = recipe_.data.batch_size * std::max<int64_t>(1, positions_);
     for (size_t b = 0; b < subject.costs.size(); ++b) {
       int64_t& bytes = subject.costs[b].product_bytes;
       for (const uint32_t p : subject.graph.blocks[b].parameters) {
@@ -363,11 +369,10 @@ class Planning {
 
   // Returns the share of positions in a part of `positions`; nothing if samples have no positions.
   std::optional<double> share_of(std::optional<int64_t> positions) const {
-    if (!positions.has_value() || result_.tokens_a_sample == 0) {
+    if (!positions.has_value() || positions_ == 0) {
       return std::nullopt;
     }
-    return std::min(1.0,
-                    static_cast<double>(*positions) / static_cast<double>(result_.tokens_a_sample));
+    return std::min(1.0, static_cast<double>(*positions) / static_cast<double>(positions_));
   }
 
   void set_chunk(std::optional<int64_t> positions) {
@@ -419,6 +424,7 @@ class Planning {
   PlanChoice choice_of(const LongestSettings& settings) const {
     return {.replicate = role_.mesh().size(MeshDim::kReplicate),
             .shard = role_.mesh().size(MeshDim::kShard),
+            .context = role_.positions().count,
             .stage = recipe_.parallel.stage,
             .recomputes = settings.recompute != "none",
             .offloads = recipe_.parallel.offload,
@@ -490,6 +496,8 @@ class Planning {
   std::vector<bool> is_hand_written_;  // by loss
   std::optional<RunDataset> train_set_;
   std::vector<PlannedField> fields_;  // of a microbatch, as the recipe has them
+  int64_t whole_ = 0;                 // positions of a sequence
+  int64_t positions_ = 0;             // those that a rank computes
   RecipePlan result_;
 };
 

@@ -35,7 +35,9 @@ struct RecipePlan {
   std::optional<RankPlan> smallest;    // if none fits, the plan with the least memory
   std::vector<LongestPlan> longest;    // if asked for
 
-  int64_t samples_a_step() const { return batch_size * subject.microbatches * request.ranks; }
+  int64_t samples_a_step() const {
+    return batch_size * subject.microbatches * request.ranks / plan.choice.context;
+  }
 };
 
 // Errors  model.no_positions if the longest sequence is asked for, and samples have no positions;

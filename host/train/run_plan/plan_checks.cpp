@@ -6,7 +6,9 @@
 #include "host/data/stream_plan.hpp"
 #include "host/error/error.hpp"
 #include "host/log/log.hpp"
+#include "host/model/joined_graph.hpp"
 #include "host/model/model_fields.hpp"
+#include "host/model/positions_axis.hpp"
 #include "host/recipe/run_rules.hpp"
 #include "host/text/formatted.hpp"
 #include "host/text/metric_name.hpp"
@@ -105,6 +107,66 @@ void check_sources(const RunPlan& plan) {
   }
 }
 
+// ---- positions divided among ranks ----
+
+void check_positions(DataSource& source) {
+  const auto has_positions = [](const FieldInfo& field) {
+    return std::ranges::find(field.axes, "T", &Axis::name) != field.axes.end();
+  };
+  if (std::ranges::none_of(*source.info().schema, has_positions)) {
+    throw Error("data.no_positions",
+                "/parallel/context divides the positions of sequences, and no field of " +
+                    source.name() + " has an axis \"T\"; set it to 1");
+  }
+}
+
+// Rows that a sample has once would be looked up, and counted, on each rank.
+void check_lookups(const RunPlan& plan) {
+  for (const ModelValue& value : plan.model.graph.values) {
+    if (value.lookup.has_value() && !axis_of_positions(value).has_value()) {
+      throw Error("model.undivided",
+                  plan.model.trained().instance().identity().describe() + ": the rows '" +
+                      value.name +
+                      "' of a table have no axis \"T\", so ranks that divide the positions of a "
+                      "sequence would each count them; set /parallel/context to 1");
+    }
+  }
+}
+
+void check_blocks(const RunPlan& plan) {
+  const ModelGraph& graph = plan.model.graph;
+  const std::vector<bool> whole = whole_blocks(graph);
+  const auto num_whole = std::ranges::count(whole, true);
+  if (num_whole == 0) {
+    return;
+  }
+  const auto first = static_cast<size_t>(std::ranges::find(whole, true) - whole.begin());
+  const ModelBlock& block = graph.blocks[first];
+  const std::string name = "block '" + block.name + "'";
+  if (plan.recipe().parallel.undeclared == UndeclaredBlocks::kRefuse) {
+    throw Error(
+        "model.undivided",
+        formatted("/parallel/context {} divides the positions of sequences, and {} does not "
+                  "declare that it can run on a part of them: its flags have neither "
+                  "TENON_BLOCK_TOKENWISE nor TENON_BLOCK_CONTEXT, or one of its inputs and "
+                  "outputs has no axis \"T\". Set /parallel/undeclared to \"whole\": each "
+                  "rank then runs such blocks ({} of {}) on whole sequences",
+                  plan.recipe().parallel.context,
+                  name,
+                  num_whole,
+                  whole.size()));
+  }
+  if (plan.context.role.is_first()) {
+    log_warning(
+        formatted("{} of {} blocks run on whole sequences on each of the {} ranks that "
+                  "divide positions, since they do not declare otherwise; the first is {}",
+                  num_whole,
+                  whole.size(),
+                  plan.recipe().parallel.context,
+                  name));
+  }
+}
+
 }  // namespace
 
 void check_import(const RunPlan& plan) {
@@ -159,6 +221,34 @@ void check_metric_names(const RunPlan& plan) {
 void check_all_fields(const RunPlan& plan) {
   for (DataSource* const source : plan.data.sources()) {
     check_fields(plan, *source);
+  }
+}
+
+// The messages name the first of several.
+void check_context(const RunPlan& plan) {
+  const Recipe& recipe = plan.recipe();
+  if (recipe.parallel.context == 1) {
+    return;
+  }
+  for (DataSource* const source : plan.data.sources()) {
+    check_positions(*source);
+  }
+  check_lookups(plan);
+  check_blocks(plan);
+  const std::vector<FieldInfo>& schema = *plan.data.train->source().info().schema;
+  const char* const key = recipe.train.loss_chunk.has_value() ? "loss_chunk"
+                          : recipe.train.loss_by_source       ? "loss_by_source"
+                                                              : nullptr;
+  for (size_t i = 0; key != nullptr && i < plan.model.losses->size(); ++i) {
+    if (!plan.model.losses->sees_parts(i, schema)) {
+      throw Error("loss.undivided",
+                  formatted("/train/{} with /parallel/context {}: {} sees whole sequences, because "
+                            "it is no sum over tokens or reads an input without an axis \"T\"; "
+                            "remove one of the two keys",
+                            key,
+                            recipe.parallel.context,
+                            plan.model.losses->text(i)));
+    }
   }
 }
 

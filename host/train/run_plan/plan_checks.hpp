@@ -18,6 +18,9 @@ void check_metric_names(const RunPlan& plan);
 // samples for each rank.
 // Errors  model.field_*; table.column_*; loss.*; data.empty; data.cannot_pack; data.beyond_model
 void check_all_fields(const RunPlan& plan);
+// Checks that data, model and losses can be divided by positions, if the recipe divides them.
+// Errors  data.no_positions; model.undivided for blocks and lookups; loss.undivided
+void check_context(const RunPlan& plan);
 // Errors  recipe.contradiction for keys that need windows if the data has none
 void check_windows(const RunPlan& plan);
 // Checks that losses, optimizers and the schedule fit the steps of the loop.

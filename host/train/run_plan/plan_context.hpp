@@ -25,6 +25,9 @@ struct PlanContext {
 
   // This rank's share of all samples.
   DataRank samples() const { return {.rank = role.samples().index, .size = role.samples().count}; }
+  DataRank positions() const {
+    return {.rank = role.positions().index, .size = role.positions().count};
+  }
 };
 
 }  // namespace tenon

@@ -190,6 +190,7 @@ void Planner::match() {
   check_metric_names(plan_);
   check_all_fields(plan_);
   check_windows(plan_);
+  check_context(plan_);
 }
 
 // Decides which blocks run, by the values that losses, metrics and hooks read.
@@ -307,6 +308,7 @@ LoaderOptions Planner::loader_options() const {
   // Enough for the whole next step, in addition to data.prefetch.
   options.prefetch = static_cast<int>(recipe_.data.prefetch + plan_.loop.microbatches_per_step);
   options.gpu = context_.gpu;
+  options.positions = context_.positions();
   return options;
 }
 

@@ -128,9 +128,15 @@ class DecoderModel : public GeneratingModel, public WeightsLayout {
       learned.flags = 0;
       p.matrix(s.names.positions, learned);
     }
-    g.block("embed", {ids, positions}, {x}, p.take(), [this](const BlockCall& b) {
-       return dropped(b, run_embedding(b, 0), spec_.embedding_dropout);
-     }).step(0, [this](const GenerationCall& c) { return run_embedding(c, c.first()); });
+    g.block("embed",
+            {ids, positions},
+            {x},
+            p.take(),
+            [this](const BlockCall& b) {
+              return dropped(b, run_embedding(b, 0), spec_.embedding_dropout);
+            })
+        .step(0, [this](const GenerationCall& c) { return run_embedding(c, c.first()); })
+        .flags(TENON_BLOCK_CONTEXT);
     blocks_ = {{Role::kEmbedding, 0}};
     const std::vector<ValueId> rows =
         s.memory.has_value() ? look_up_memory(g, *s.memory) : std::vector<ValueId>();
@@ -302,6 +308,7 @@ class DecoderModel : public GeneratingModel, public WeightsLayout {
     const std::vector<ParameterId> attention = p.take();
     const ValueId attended = g.value("attended." + std::to_string(i), axes);
     const bool is_rotated = layer.attention.rotary.has_value();
+    const bool is_long = is_rotated && s.rotaries[*layer.attention.rotary].is_long();
     std::vector<ValueId> inputs = {x, segments};
     std::vector<BufferId> buffers;
     if (is_rotated) {
@@ -318,7 +325,9 @@ class DecoderModel : public GeneratingModel, public WeightsLayout {
                 return step_attention(c, spec_, spec_.layers[i]);
               })
         .buffers(buffers)
-        .unit(unit);
+        .unit(unit)
+        // The choice of a long table follows from the positions of all ranks.
+        .flags(is_long ? 0 : TENON_BLOCK_CONTEXT);
     blocks_.push_back({Role::kAttention, i});
 
     const bool is_parallel = s.placement == NormPlacement::kParallel;
@@ -337,7 +346,7 @@ class DecoderModel : public GeneratingModel, public WeightsLayout {
     if (layer.feed_forward.experts.has_value()) {
       const DecoderExperts& e = *layer.feed_forward.experts;
       if (e.balance_loss > 0.0 || e.z_loss > 0.0) {
-        flags = 0;  // the losses are over all tokens
+        flags = TENON_BLOCK_CONTEXT;  // the losses are over all tokens
       }
       if (e.bias_step.has_value()) {
         const std::string name = s.names.layers + std::to_string(i) + "." + s.names.router_bias;
