@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/model/graph.hpp"
 
+#include <tenon/draft/context.h>
 #include <tenon/model.h>
 
 #include "host/error/error.hpp"

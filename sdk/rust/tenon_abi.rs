@@ -496,6 +496,12 @@ pub const TENON_NORM_MAX: u32 = 2;
 pub const TENON_NORM_NONE: u32 = 3;
 
 pub const TENON_CLIPPER_ID: &CStr = text(b"tenon.clipper/1\0");
+/// Flag of a block, beside TENON_BLOCK_* of model.h. All inputs and outputs have an axis T. Tokens
+/// are independent, except in the host's operators `tenon::attention` and `tenon::packed_attention`,
+/// and in auxiliary losses that are sums over tokens. Positions come from an input such as the batch
+/// field `position_ids`, and not from sizes. Queries, keys and values of a call have the block's
+/// positions; attention weights are not dropped out. A part may have no positions.
+pub const TENON_BLOCK_CONTEXT: u32 = 128;
 
 pub const TENON_GENERATION_ID: &CStr = text(b"tenon.generation/1\0");
 

@@ -189,12 +189,7 @@ enum {
   TENON_BLOCK_MATERIALIZED = 1u << 4,
   TENON_BLOCK_NO_RECOMPUTE = 1u << 5, /* never recomputed: too cheap, or not repeatable */
   /* Reserved: ignored by this host. An output may share memory with an input. */
-  TENON_BLOCK_ALIASES = 1u << 6,
-  /* Tokens are independent, except in the host's operators `tenon::attention` and
-   * `tenon::packed_attention`, and in auxiliary losses that are sums over tokens. The host may
-   * divide the inputs along T among ranks. Positions then come from a batch field `position_ids`,
-   * and not from sizes. Since 0.5 */
-  TENON_BLOCK_CONTEXT = 1u << 7
+  TENON_BLOCK_ALIASES = 1u << 6
 };
 
 /* Declares a block. All pointers are borrowed until `add_block` returns. */

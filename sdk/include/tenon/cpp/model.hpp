@@ -11,6 +11,7 @@
 #include <tenon/cpp/namespace.hpp>
 #include <tenon/cpp/ports.hpp>
 #include <tenon/cpp/tensor.hpp>
+#include <tenon/draft/context.h>
 #include <tenon/model.h>
 
 #include <cstddef>
