@@ -101,7 +101,7 @@ class BlockRunner {
               const ExecBase& base,
               const std::vector<bool>& needs_grad);
 
-  // Tells it that `is_whole`, by block, run on whole sequences, while ranks divide those of other
+  // Lets blocks with `is_whole`, by block, run on whole sequences, while ranks divide those of other
   // blocks. Such blocks draw the random numbers of the first of these ranks, which alone counts
   // what they sum. Call it before the first microbatch.
   void run_whole(std::vector<bool> is_whole, uint32_t rank);
