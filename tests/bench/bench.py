@@ -4,7 +4,7 @@
 usage: bench.py [--quick] [--goals] [--page] [--rounds N] [--isa avx512|avx2|sse] [NAME...]
        bench.py --against DIR [--pairs N] [--quick] [mlp|lm|sparse...]
 NAME is mlp, lm, lm-large, ranks, sparse, start, neighbor, bf16, exported, isa, abi, reading, packing, checkpoint, gpu,
-sft, lora, dpo, decoders, generate, segments, long, optimizer-8bit or process-data; default: all.
+sft, lora, dpo, decoders, generate, segments, long, optimizer-8bit, process-data or parallel; default: all.
 
 Each workload writes its table to build/bench/NAME.md and all samples to build/bench/NAME.json, with the machine, the
 date, the commit, the libraries, and what other processes took of the machine meanwhile. --goals also prints the goals and
@@ -40,6 +40,7 @@ import neighbor
 import optimizer_8bit
 import packing
 import page
+import parallel
 import process_data
 import programs
 import ranks
@@ -54,7 +55,7 @@ WORKLOADS = {"mlp": mlp, "lm": lm, "lm-large": lm_large, "ranks": ranks, "sparse
              "neighbor": neighbor, "bf16": bf16, "exported": exported, "isa": isa, "abi": abi, "reading": reading,
              "packing": packing, "checkpoint": checkpoint, "gpu": gpu, "sft": sft, "lora": lora, "dpo": dpo,
              "decoders": decoders, "generate": generate, "segments": segments, "long": long_rows,
-             "optimizer-8bit": optimizer_8bit, "process-data": process_data}
+             "optimizer-8bit": optimizer_8bit, "process-data": process_data, "parallel": parallel}
 HAVE_ROUNDS = ("lm", "lm-large", "start", "neighbor", "bf16", "exported", "isa", "sft", "lora", "dpo", "decoders",
                "generate", "process-data")  # whose number of rounds --rounds sets
 QUICK_NOTE = "A quick run: the numbers are not measurements."

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sequences that two or four ranks of one thread divide (`parallel.context`), on the CPUs of this machine: bytes of the
+exchanges of attention, speed over one rank of one thread, and the longest sequence in the memory of a rank.
+
+Bytes are the host's own count, of the steps alone: a long run minus a short run. Speed is that of a llama of 85 million
+parameters and sequences of 512; the runs of a round follow each other, so a machine that something else uses as well gives
+other ratios. The longest sequence follows from the peaks of two lengths.
+"""
+import statistics
+
+import programs
+from table import Goal, Group, Result, at_least
+
+RECIPE = "lm.json"
+WIDTH, HEADS, KEY_HEADS, LAYERS = 128, 4, 2, 4
+ONE_THREAD = ["threads.compute=1"]
+LARGE = {"hidden_size": 768, "intermediate_size": 2048, "num_hidden_layers": 12, "num_attention_heads": 12,
+         "num_key_value_heads": 12, "max_position_embeddings": 512}
+SPEED_GOAL, LENGTH_GOAL = 1.7, 3.5
+MEMORY = 1 << 30
+
+
+def options(values):
+    return [f"model.options.{key}={value}" for key, value in values.items()]
+
+
+def launched(num_ranks):
+    return ["--launch", num_ranks] if num_ranks > 1 else []
+
+
+def context(num_ranks, by="ulysses"):
+    return [] if num_ranks == 1 else [f"parallel.context={num_ranks}", f"parallel.context_by={by}"]
+
+
+# ---- bytes ----
+
+def sent(num_ranks, by, steps):
+    """Bytes that rank 0 has sent in exchanges of attention."""
+    sets = [*ONE_THREAD, "data.batch_size=4", "model.options.num_key_value_heads=2", *context(num_ranks, by)]
+    summary = programs.host_run(RECIPE, 1, steps - 1, sets, launched(num_ranks))[1]
+    return summary["sent_bytes"]["all_to_all"]
+
+
+def traffic(quick):
+    result, rows = Result(), {}
+    positions = 4 * 128 // 2  # of rank 0 of two
+    for by, n in (("ulysses", 2), ("gather", 2)) if quick else (("ulysses", 2), ("gather", 2), ("gather", 4)):
+        programs.say(f"parallel: bytes of {n}, {by}")
+        short, long = 2, 6
+        bytes_a_step = (sent(n, by, long) - sent(n, by, short)) / (long - short)
+        key_width = KEY_HEADS * WIDTH // HEADS
+        formula = 2 * (n - 1) / n * (2 * WIDTH + 2 * key_width) if by == "ulysses" else 6 * (n - 1) * key_width
+        theory = formula * 4 * LAYERS * positions * 2 / n
+        rows[f"{by}, {n} ranks"] = [bytes_a_step / theory]
+        over = 100 * (bytes_a_step / theory - 1)
+        result.goals.append(Goal("parallel", f"bytes sent, {by}, {n} ranks, within 1% of theory", f"{over:+.2f}%",
+                                 abs(over) < 1))
+        result.raw[f"bytes, {by}, {n}"] = {"bytes_per_step": bytes_a_step, "theory": theory}
+    result.groups.append(Group("bytes of the exchanges of attention, measured / theory", rows, 4))
+    return result
+
+
+# ---- speed ----
+
+def speed(quick):
+    num_rounds, warmup, steps = (1, 1, 1) if quick else (5, 2, 6)
+    shape = [] if quick else [*options(LARGE), "data.train.options.sequence_length=512"]
+    sets = [*ONE_THREAD, "data.batch_size=1", *shape]
+    programs_of_round = {"alone": (1, []), **{by: (2, context(2, by)) for by in ("ulysses", "gather")}}
+    rounds = []
+    for i in range(num_rounds):
+        programs.say(f"parallel: speed, round {i + 1} of {num_rounds}")
+        rounds.append({name: programs.host_run(RECIPE, warmup, steps, [*sets, *more], launched(n))[0]["step_s"]
+                       for name in programs.in_turn(programs_of_round, i) for n, more in [programs_of_round[name]]})
+    found = {by: [one["alone"] / one[by] for one in rounds] for by in ("ulysses", "gather")}
+    result = Result([Group("tokens/s of two ranks / tokens/s of one, one thread each", found)], raw={"rounds": rounds})
+    result.goals.append(at_least("parallel", "context 2 over one rank, 85 M llama, T = 512", SPEED_GOAL,
+                                 statistics.median(found["ulysses"])))
+    return result
+
+
+# ---- the longest sequence ----
+
+def peak(num_ranks, positions):
+    """Bytes of tensors at the peak of a step of rank 0, whose part is the longest."""
+    sets = [*ONE_THREAD, "data.batch_size=1", f"data.train.options.sequence_length={positions}",
+            f"model.options.max_position_embeddings={positions}", "train.loss_chunk=256", *context(num_ranks)]
+    return programs.host_run(RECIPE, 1, 1, sets, launched(num_ranks))[1]["peak_tensor_bytes"]
+
+
+def longest(num_ranks, short):
+    """The longest sequence at MEMORY, by the line through two peaks: memory grows with the positions of a rank."""
+    lower, upper = peak(num_ranks, short), peak(num_ranks, 2 * short)
+    slope = (upper - lower) / short
+    return (MEMORY - lower) / slope + short
+
+
+def length(quick):
+    short = 256 if quick else 1024
+    programs.say("parallel: longest sequence")
+    alone, divided = longest(1, short), longest(4, 4 * short)
+    result = Result([Group("longest sequence of a step at 1 GiB a rank, by measured peaks",
+                           {"1 rank": [alone], "4 ranks": [divided]}, 0)],
+                    raw={"longest": {"1": alone, "4": divided}})
+    result.goals.append(at_least("parallel", "longest sequence at 1 GiB a rank, context 4 over one rank", LENGTH_GOAL,
+                                 divided / alone))
+    return result
+
+
+def measure(quick):
+    result = Result()
+    for name, part in (("traffic", traffic), ("speed", speed), ("length", length)):
+        result.add(name, part(quick))
+    return result
