@@ -16,7 +16,7 @@ enum {
   TENON_MESH_REPLICATE = 0,
   TENON_MESH_SHARD = 1,
   TENON_MESH_TENSOR = 2,   /* always of size 1 in this host */
-  TENON_MESH_CONTEXT = 3,  /* always of size 1 in this host */
+  TENON_MESH_CONTEXT = 3,  /* ranks that divide the positions of the same samples */
   TENON_MESH_PIPELINE = 4, /* always of size 1 in this host */
   TENON_MESH_EXPERT = 5,   /* always of size 1 in this host */
   TENON_MESH_DIMS = 8      /* capacity, including two spare dimensions */
