@@ -39,7 +39,8 @@ constexpr char kFullRecipe[] = R"({
             "tokens": 9000, "minutes": 2.5, "global_batch_tokens": null, "overfit_batch": true},
   "eval": {"every_steps": 100, "every_windows": null, "every_epochs": 1, "at_start": true,
            "at_end": false, "batches": 20},
-  "parallel": {"replicate": 2, "shard": 4, "tensor": 1, "stage": 2, "reshard_after_forward": false,
+  "parallel": {"replicate": 2, "shard": 4, "tensor": 1, "context": 2,
+               "context_by": "gather", "undeclared": "whole", "stage": 2, "reshard_after_forward": false,
                "unsharded": ["norm*"], "bucket_bytes": 1000, "gradient_dtype": "bf16",
                "offload": true, "start_timeout_seconds": 60, "timeout_seconds": 5.5,
                "interface": "eth0", "check_collectives": true, "share_memory": false, "check_replicas_every": 100},
@@ -171,6 +172,9 @@ TEST_CASE("a whole recipe is read key by key", "[recipe]") {
   CHECK(recipe.parallel.replicate == 2);
   CHECK(recipe.parallel.shard == 4);
   CHECK(recipe.parallel.stage == 2);
+  CHECK(recipe.parallel.context == 2);
+  CHECK(recipe.parallel.context_by == ContextExchange::kGather);
+  CHECK(recipe.parallel.undeclared == UndeclaredBlocks::kWhole);
   CHECK(recipe.parallel.reshard_after_forward == false);
   CHECK(recipe.parallel.unsharded == std::vector<std::string>{"norm*"});
   CHECK(recipe.parallel.bucket_bytes == 1000);
@@ -504,7 +508,6 @@ TEST_CASE("a storage of checkpoints is a component like any other", "[recipe]") 
 TEST_CASE("each part that this release lacks is refused by name", "[recipe]") {
   for (const auto& [set, what] : std::vector<std::pair<std::string, std::string>>{
            {"parallel.tensor=2", "/parallel/tensor: this release does not have tensor parallelism"},
-           {"parallel.context=2", "/parallel/context: this release does not have context"},
            {"parallel.pipeline=2", "/parallel/pipeline: this release does not have pipeline"},
            {"parallel.expert=2", "/parallel/expert: this release does not have expert"},
            {"model.load=[{\"from\": \"x\"}]",
