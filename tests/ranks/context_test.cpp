@@ -39,6 +39,14 @@ const Case kCases[] = {
                       "parallel": {"context": 2, "replicate": 2, "shard": 1}})"},
     {4, "frozen", R"({"data": {"batch_size": 4}, "train": {"loss_chunk": 3},
                       "parallel": {"context": 2, "stage": 2, "context_by": "gather"}})"},
+    // The plugins of docs/plugin-guide/sequences.md, of each lane.
+    {2, "c_decoder", R"({"parallel": {"context": 2}})"},
+    {2, "part_lm", R"({"parallel": {"context": 2}})"},
+    {3, "part_lm", R"({"train": {"recompute": "blocks"},
+                       "parallel": {"context": 3, "context_by": "gather"}})"},
+    {2, "part_module", R"({"parallel": {"context": 2}})"},
+    {2, "part_stable", R"({"parallel": {"context": 2}})"},
+    {2, "context_faults", R"({"parallel": {"context": 2}})"},
     // Blocks that declare nothing.
     {2, "module", R"({"parallel": {"context": 2, "undeclared": "whole"}})"},
     {4, "module", R"({"data": {"batch_size": 2}, "train": {"recompute": "blocks"},

@@ -56,7 +56,8 @@ nlohmann::json mesh_recipe(const std::string& model) {
       "first_k_dense_replace": 1, "bias_update_speed": 0.05, "router_aux_loss_coef": 0.1,
       "router_z_loss_coef": 0.01}}})");
   }
-  return merged(mesh_base_recipe(), R"({"model": {"type": "module_lm"}})");
+  const std::string type = model == "module" ? "module_lm" : model;
+  return merged(mesh_base_recipe(), R"({"model": {"type": ")" + type + R"("}})");
 }
 
 const FinishedRun& run_alone(const nlohmann::json& recipe) {

@@ -18,7 +18,7 @@ nlohmann::json mesh_base_recipe();
 
 // The recipe of a model: "tied" or "untied", declared parameters, the latter with another optimizer
 // for some; "frozen"; "experts", balanced by biases and by losses; "module", with leaves of its
-// own, some frozen, some unused.
+// own, some frozen, some unused. Else the type of a model of the tests' plugins, with its defaults.
 nlohmann::json mesh_recipe(const std::string& model);
 
 // What one rank makes of it, all at once and without any of the ways to save memory.

@@ -57,8 +57,8 @@ CheckResult check_call_handles(Subject& subject);
 CheckResult check_call_roles(Subject& subject);
 CheckResult check_call_settings(Subject& subject);
 
-// Checks of models, block by block: graph, recompute, gradients, precision, the views and sizes
-// that a block may get, and steps of generation.
+// Checks of models, block by block: graph, recompute, gradients, precision, the views, sizes and
+// parts of sequences that a block may get, and steps of generation.
 CheckResult check_model_graph(Subject& subject);
 CheckResult check_model_results(Subject& subject);
 CheckResult check_model_recompute(Subject& subject);
@@ -68,6 +68,7 @@ CheckResult check_model_views(Subject& subject);
 CheckResult check_model_reads_only(Subject& subject);
 CheckResult check_model_sizes(Subject& subject);
 CheckResult check_model_tokenwise(Subject& subject);
+CheckResult check_model_context(Subject& subject);
 CheckResult check_model_generation(Subject& subject);
 
 // Checks of losses on small random inputs for their ports.

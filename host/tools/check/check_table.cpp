@@ -237,6 +237,12 @@ constexpr auto kChecks = std::to_array<Check>({
                     "remove TENON_BLOCK_TOKENWISE from blocks that mix positions",
                     check_model_tokenwise,
                     "model.results"),
+    component_check("model.context",
+                    "Blocks flagged context give the same results on parts of T.",
+                    "let tokens meet in tenon::attention only, and take positions from "
+                    "position_ids; or remove TENON_BLOCK_CONTEXT",
+                    check_model_context,
+                    "model.results"),
     component_check("model.generation",
                     "Steps of generation give the logits of the whole sequence.",
                     "let a step compute what the forward does, at positions from first on",

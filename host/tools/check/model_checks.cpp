@@ -11,6 +11,7 @@
 #include "host/text/formatted.hpp"
 #include "host/tools/check/block_gradients.hpp"
 #include "host/tools/check/check_functions.hpp"
+#include "host/tools/check/each_model.hpp"
 #include "host/tools/check/model_trial.hpp"
 #include "host/tools/check/sample_inputs.hpp"
 #include "host/tools/check/subject.hpp"
@@ -31,64 +32,8 @@
 namespace tenon {
 namespace {
 
-// Relative to the largest element: of sums in another order, and of fp32 beside fp64.
-constexpr double kViewTolerance64 = 1e-10;
-constexpr double kViewTolerance32 = 1e-4;
+// Relative to the largest element: of fp32 beside fp64.
 constexpr double kPrecisionTolerance = 2e-3;
-
-enum class Precision { kBest, kDouble };
-
-using ModelBody = std::function<void(ModelTrial& trial, Findings& findings)>;
-
-// Finds a batch in fp64. Returns why there is none, if there is none.
-std::optional<std::string> why_no_batch_in_fp64(ModelTrial& trial) {
-  try {
-    return trial.find_batch() ? std::nullopt : std::optional(trial.reason());
-  } catch (const Error& error) {
-    return error.message();
-  }
-}
-
-// Calls `body` for each model with a batch that it accepts: in fp64, or in fp32 if the model only
-// accepts that. With kDouble, a model that runs in fp32 only is a problem, unless it refuses fp64
-// with TENON_UNSUPPORTED.
-CheckResult for_each_model(Subject& subject, Precision precision, const ModelBody& body) {
-  return subject.for_each_instance(
-      "model",
-      [&](const CheckedComponent& checked, ComponentInstance instance, Findings& findings) {
-        if (const auto reason = why_not_checked(subject, checked, std::move(instance))) {
-          findings.add_skipped(*reason);
-          return;
-        }
-        auto trial = std::make_unique<ModelTrial>(subject, checked, at::kDouble);
-        if (const auto refusal = why_no_batch_in_fp64(*trial)) {
-          const bool is_unsupported = trial->is_unsupported();
-          trial = std::make_unique<ModelTrial>(subject, checked, at::kFloat);
-          if (!trial->find_batch()) {
-            findings.add_skipped(trial->reason());
-            return;
-          }
-          if (precision == Precision::kDouble) {
-            if (is_unsupported) {
-              findings.add_skipped(*refusal);
-            } else {
-              findings.add_problem(checked.name() + " runs in fp32, but not in fp64: " + *refusal);
-            }
-            return;
-          }
-        }
-        findings.add_examined();
-        body(*trial, findings);
-      });
-}
-
-std::string of_block(const ModelTrial& trial, uint32_t b) {
-  return "block \"" + trial.graph().blocks[b].name + "\" of " + trial.name();
-}
-
-const std::string& output_name(const ModelTrial& trial, uint32_t b, std::size_t i) {
-  return trial.graph().values[trial.graph().blocks[b].outputs[i]].name;
-}
 
 // Everything that a description states, so that two can be compared.
 std::string text_of_graph(const ModelGraph& graph) {
@@ -143,10 +88,6 @@ std::string difference_of(const ModelTrial& trial,
   return "";
 }
 
-double view_tolerance(const ModelTrial& trial) {
-  return trial.dtype() == at::kDouble ? kViewTolerance64 : kViewTolerance32;
-}
-
 // Compares gradients by name. Returns the first that differs, or "".
 std::string gradient_difference(const ModelTrial& trial,
                                 uint32_t b,
@@ -188,26 +129,10 @@ BlockResult result_of(Subject& subject,
   return result;
 }
 
-// True for a block that draws random numbers: an operator draws them in the order of memory, which
-// is that of the strides.
-bool depends_on_step(ModelTrial& trial, uint32_t b) {
-  const auto outputs_at = [&](uint64_t step) {
-    return copies_of(
-        trial
-            .forward(b,
-                     trial.inputs_of(b),
-                     {.samples = trial.num_samples(), .step = step, .is_recompute = true})
-            .outputs);
-  };
-  const uint64_t step = BlockCall().step;
-  const std::vector<at::Tensor> one = outputs_at(step);
-  const std::vector<at::Tensor> next = outputs_at(step + 1);
-  return !std::ranges::equal(one, next, is_same_to_the_bit);
-}
-
 // Compares a block with moved parameters or other views of its inputs. A status is a right answer
 // to views of inputs.
 void compare_views(Subject& subject, ModelTrial& trial, uint32_t b, Findings& findings) {
+  // An operator draws random numbers in the order of memory, which is that of the strides.
   if (depends_on_step(trial, b)) {
     findings.add_remark(of_block(trial, b) +
                         " gives other results in the next step, so it gets no views");
@@ -222,10 +147,10 @@ void compare_views(Subject& subject, ModelTrial& trial, uint32_t b, Findings& fi
     } catch (const PluginError&) {
       continue;
     }
-    std::string what = difference_of(trial, b, found->tape, expected.tape, view_tolerance(trial));
+    std::string what = difference_of(trial, b, found->tape, expected.tape, result_tolerance(trial));
     if (what.empty()) {
       what = gradient_difference(
-          trial, b, found->gradients, expected.gradients, view_tolerance(trial));
+          trial, b, found->gradients, expected.gradients, result_tolerance(trial));
     }
     if (!what.empty()) {
       findings.add_problem(formatted(
@@ -361,10 +286,11 @@ CheckResult check_model_views(Subject& subject) {
     for (std::size_t i = 0; i < blocks.size(); ++i) {
       const uint32_t b = blocks[i];
       const BlockResult after = result_of(subject, trial, b, trial.inputs_of(b));
-      std::string what = difference_of(trial, b, after.tape, before[i].tape, view_tolerance(trial));
+      std::string what =
+          difference_of(trial, b, after.tape, before[i].tape, result_tolerance(trial));
       if (what.empty()) {
         what = gradient_difference(
-            trial, b, after.gradients, before[i].gradients, view_tolerance(trial));
+            trial, b, after.gradients, before[i].gradients, result_tolerance(trial));
       }
       if (!what.empty()) {
         findings.add_problem(of_block(trial, b) + ": " + what +
@@ -478,7 +404,7 @@ void compare_ranges(ModelTrial& trial, uint32_t b, Findings& findings) {
   const BlockTape whole = trial.forward(b, inputs, call);
   for (std::size_t i = 0; i < whole.outputs.size(); ++i) {
     const int64_t axis = *axis_of_positions(graph.values[block.outputs[i]]);
-    if (!is_close(at::cat({first[i], rest[i]}, axis), whole.outputs[i], view_tolerance(trial))) {
+    if (!is_close(at::cat({first[i], rest[i]}, axis), whole.outputs[i], result_tolerance(trial))) {
       findings.add_problem(of_block(trial, b) + " is flagged tokenwise, but output \"" +
                            output_name(trial, b, i) +
                            "\" differs if the block gets the positions in two parts");
@@ -551,7 +477,7 @@ void compare_steps(ModelTrial& trial,
       const int64_t n = done == 0 ? prompt : 1;
       const at::Tensor logits = sequence->append({data + done, data + done + n});
       done += n;
-      if (!is_close(logits, whole[done - 1].to(logits.scalar_type()), view_tolerance(trial))) {
+      if (!is_close(logits, whole[done - 1].to(logits.scalar_type()), result_tolerance(trial))) {
         findings.add_problem(
             formatted("{}: the logits of position {} differ from those of the forward if the model "
                       "gets {} in its first step",

@@ -323,7 +323,7 @@ BlockTape ModelTrial::forward(uint32_t b,
   subject_.note("forward of block \"" + block.name + "\" of " + name_);
   const DefaultDtype of_run(base_.compute_dtype);
   blocks_.begin(
-      {.step = call.step, .microbatch = 0, .is_train = call.is_train}, call.samples, nullptr);
+      {.step = call.step, .microbatch = 0, .is_train = call.is_train}, call.samples, call.divided);
   BlockTape tape = blocks_.make_tape(b);
   const bool records = call.is_train && !block.has(TENON_BLOCK_HAND_WRITTEN);
   for (std::size_t i = 0; i < inputs.size(); ++i) {
@@ -340,10 +340,29 @@ BlockTape ModelTrial::forward(uint32_t b,
   // Each call starts from the same buffers, as a recompute does.
   const std::vector<at::Tensor> buffers = store_.buffers();
   blocks_.forward(b, {.records = records, .is_recompute = call.is_recompute, .salt = b}, tape);
+  StepSums& sums = blocks_.sums();
+  sums.apply();
+  next_buffers_.clear();
+  for (uint32_t i = 0; i < graph_.buffers.size(); ++i) {
+    next_buffers_.push_back(sums.at_end_of_step(i));
+  }
   store_.buffers() = buffers;
-  blocks_.sums().clear();
-  add_loads(blocks_.sums(), tape.aux);
+  sums.clear();
+  add_loads(sums, tape.aux);
+  if (call.divided != nullptr) {
+    for (at::Tensor& loads : sums.load_sums()) {
+      loads.copy_(call.divided->group->sum(loads, "loads of experts"));
+    }
+  }
   return tape;
+}
+
+std::vector<at::Tensor> ModelTrial::next_buffers(uint32_t b) const {
+  std::vector<at::Tensor> next;
+  for (const uint32_t i : graph_.blocks[b].buffers) {
+    next.push_back(next_buffers_[i]);
+  }
+  return next;
 }
 
 double ModelTrial::value_of(const AuxLoss& aux) const {

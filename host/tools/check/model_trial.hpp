@@ -10,6 +10,7 @@
 #include "host/model/block_runner.hpp"
 #include "host/model/graph.hpp"
 #include "host/model/parameter_store.hpp"
+#include "host/model/sequence_group.hpp"
 #include "host/plugin/model_proxy.hpp"
 #include "host/tensor/batch.hpp"
 #include "host/tensor/exec_frame.hpp"
@@ -31,6 +32,8 @@ struct BlockCall {
   uint64_t step = 7;  // faults often show only after the first step
   bool is_train = true;
   bool is_recompute = false;
+  // What ranks hold of the sequences, of which the inputs are a part; null: inputs are whole.
+  const DividedSequences* divided = nullptr;
 };
 
 // Gradients of one block; undefined where there are none.
@@ -83,12 +86,17 @@ class ModelTrial {
   // Returns copies of the inputs of a block, of the batch that was found.
   std::vector<at::Tensor> inputs_of(uint32_t b) const;
 
-  // Loads of experts in a balance loss are those of the last forward.
+  // Loads of experts in a balance loss are those of the last forward, over all ranks of the call.
   //
   // Errors   of the block
   BlockTape forward(uint32_t b, const std::vector<at::Tensor>& inputs, const BlockCall& call);
   // Runs backward of what forward() recorded. `grads` is by output.
   BlockGradients backward(uint32_t b, BlockTape& tape, const std::vector<at::Tensor>& grads);
+
+  // Returns what the buffers of a block are if the step consists of the last forward, which was
+  // called with is_train and without is_recompute.
+  std::vector<at::Tensor> next_buffers(uint32_t b) const;
+  bool is_summed(uint32_t buffer) const { return blocks_.sums().is_summed(buffer); }
 
   // Returns an auxiliary loss of the last forward, times its weight.
   double value_of(const AuxLoss& aux) const;
@@ -124,8 +132,9 @@ class ModelTrial {
   ExecFrame frame_;
   GraphFacts facts_;
   BlockRunner blocks_;
-  std::vector<at::Tensor> given_;   // by value: fields of the batch; rows, once they are used
-  std::vector<at::Tensor> values_;  // by value, of the batch that was found
+  std::vector<at::Tensor> given_;         // by value: fields of the batch; rows, once they are used
+  std::vector<at::Tensor> values_;        // by value, of the batch that was found
+  std::vector<at::Tensor> next_buffers_;  // by buffer, after the last forward
   int64_t samples_ = 0;
   std::optional<Batch> batch_;  // of the recipe
   std::string reason_;

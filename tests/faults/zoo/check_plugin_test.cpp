@@ -518,6 +518,7 @@ TEST_CASE("the checker finds each broken rule and blames no other", "[check][mem
         "reads_only",
         "batch_sizes",
         "tokenwise",
+        "context",
         "generation"}},
       {"dataset", {"batches", "threads"}},
       {"stream", {"resume", "positions", "shards"}},

@@ -143,8 +143,17 @@ static tenon_status* describe(void* self, tenon_model_builder* builder) {
   for (int i = 0; status == NULL && i < kWeights; ++i) {
     status = add_weight(builder, i, &parameters[i]);
   }
-  const tenon_block_spec decoder = {
-      sizeof decoder, "decoder", 0, 0, &ids, 1, &logits, 1, parameters, kWeights, &rotary, 1, NULL};
+  const tenon_block_spec decoder = {.struct_size = sizeof decoder,
+                                    .name = "decoder",
+                                    .flags = TENON_BLOCK_CONTEXT,
+                                    .inputs = &ids,
+                                    .num_inputs = 1,
+                                    .outputs = &logits,
+                                    .num_outputs = 1,
+                                    .parameters = parameters,
+                                    .num_parameters = kWeights,
+                                    .buffers = &rotary,
+                                    .num_buffers = 1};
   (void)self;
   return status == NULL ? builder->add_block(builder, &decoder, &block) : status;
 }
