@@ -7,7 +7,9 @@
 #include "host/data/map_plan.hpp"
 #include "host/data/order.hpp"
 #include "host/data/packed_source.hpp"
+#include "host/data/part_message.hpp"
 #include "host/data/stream_plan.hpp"
+#include "host/error/assert.hpp"
 #include "host/error/error.hpp"
 #include "host/tensor/batch_positions.hpp"
 #include "host/text/formatted.hpp"
@@ -23,6 +25,11 @@ namespace {
 bool is_uploaded(const Batch& batch, size_t field) {
   return batch.fields[field].defined() &&
          ((*batch.schema)[field].flags & TENON_FIELD_HOST_ONLY) == 0;
+}
+
+Batch part_of(const Batch& batch, const DataRank& positions) {
+  return part_of_rank(
+      batch, static_cast<uint32_t>(positions.rank), static_cast<uint32_t>(positions.size));
 }
 
 }  // namespace
@@ -44,6 +51,7 @@ Loader::Loader(DataSource& source,
     : window_(window),
       max_batches_(options.max_batches),
       positions_(options.positions),
+      parts_(options.parts),
       source_(source),
       gpu_(options.gpu) {
   const Window* const at = window_ ? &*window_ : nullptr;
@@ -81,11 +89,21 @@ Loader::Loader(DataSource& source,
     plan_ = std::make_unique<StreamPlan>(
         source, at, position_.shards, options.batch_size, options.last);
   }
-  reads_ = std::make_unique<ReadAhead>(
-      *plan_, ReadAheadOptions{.num_threads = options.num_threads, .depth = options.prefetch});
+  begin_reads(options);
 }
 
 Loader::~Loader() = default;
+
+// A rank that takes turns reads as many of its own batches ahead as a rank that reads all.
+void Loader::begin_reads(const LoaderOptions& options) {
+  if (parts_ != nullptr && positions_.size > 1 && num_samples_) {
+    auto turns = std::make_unique<ReadTurns>(std::move(plan_), positions_);
+    turns_ = turns.get();
+    plan_ = std::move(turns);
+  }
+  reads_ = std::make_unique<ReadAhead>(
+      *plan_, ReadAheadOptions{.num_threads = options.num_threads, .depth = options.prefetch});
+}
 
 void Loader::plan_rows(PackedSource& source,
                        const SampleOrder& order,
@@ -117,7 +135,7 @@ bool Loader::has_next() {
     return false;
   }
   while (!ahead_) {
-    ahead_ = reads_->take();
+    ahead_ = turns_ != nullptr ? take_turn() : take_own_part();
     if (!ahead_) {
       return false;
     }
@@ -129,6 +147,79 @@ bool Loader::has_next() {
   }
   begin_upload();
   return true;
+}
+
+// Returns the next read of all ranks, with this rank's part of the batch.
+std::optional<FinishedRead> Loader::take_turn() {
+  std::optional<ReadTurns::Turn> turn = turns_->take();
+  if (!turn) {
+    return std::nullopt;
+  }
+  std::optional<FinishedRead> read;
+  if (turn->rank == positions_.rank) {
+    read = reads_->take();
+    TENON_ASSERT(read.has_value(), "a turn without a read");
+    send_parts(*read, turn->number);
+  } else {
+    read = FinishedRead{.request = std::move(turn->request), .result = {}, .failure = nullptr};
+    receive_part(*read, *turn);
+  }
+  return read;
+}
+
+// Sends each other rank its part of the batch, or the error of the read. Keeps the own part. A
+// failed exchange takes the place of the batch, since ranks cannot repeat it.
+void Loader::send_parts(FinishedRead& read, int64_t number) {
+  std::vector<at::Tensor> messages(static_cast<size_t>(positions_.size));
+  try {
+    if (read.failure != nullptr) {
+      std::rethrow_exception(read.failure);
+    }
+    Batch own;
+    for (int64_t rank = 0; rank < positions_.size; ++rank) {
+      Batch part = part_of(*read.result.batch, {.rank = rank, .size = positions_.size});
+      if (rank == positions_.rank) {
+        own = std::move(part);
+      } else {
+        messages[static_cast<size_t>(rank)] = encode_part(part, number);
+      }
+    }
+    read.result.batch = std::move(own);
+  } catch (const std::exception& failure) {
+    const Error error = parts_->error_of(failure);
+    read.result = {};
+    read.failure = std::make_exception_ptr(error);
+    std::ranges::fill(messages, encode_failure(error, number));
+  }
+  try {
+    parts_->send(messages);
+  } catch (const Error&) {
+    read.result = {};
+    read.failure = std::current_exception();
+  }
+}
+
+void Loader::receive_part(FinishedRead& read, const ReadTurns::Turn& turn) {
+  try {
+    read.result.batch = decode_part(parts_->receive(turn.rank), source_.info().schema, turn.number);
+  } catch (const Error&) {
+    read.failure = std::current_exception();
+  }
+}
+
+// Returns the next read of this rank, with its part of the batch.
+std::optional<FinishedRead> Loader::take_own_part() {
+  std::optional<FinishedRead> read = reads_->take();
+  if (!read || !read->result.batch || positions_.size == 1) {
+    return read;
+  }
+  try {
+    read->result.batch = part_of(*read->result.batch, positions_);
+  } catch (const Error&) {
+    read->result = {};
+    read->failure = std::current_exception();
+  }
+  return read;
 }
 
 std::optional<uint32_t> Loader::next_shard() {
@@ -150,6 +241,9 @@ void Loader::begin_upload() {
   if (batch.lengths.defined()) {
     tensors.push_back(batch.lengths);
   }
+  if (batch.positions) {
+    tensors.push_back(batch.positions->position_ids);
+  }
   upload_ = gpu_->upload(std::move(tensors));
 }
 
@@ -164,6 +258,9 @@ void Loader::finish_upload(Batch& batch) {
   }
   if (batch.lengths.defined()) {
     batch.lengths = std::move(*tensor++);
+  }
+  if (batch.positions) {
+    batch.positions->position_ids = std::move(*tensor++);
   }
 }
 
@@ -181,11 +278,6 @@ std::optional<Batch> Loader::next() {
     finish_upload(*result.batch);
   }
   ++num_batches_;
-  if (positions_.size > 1) {
-    return part_of_rank(*result.batch,
-                        static_cast<uint32_t>(positions_.rank),
-                        static_cast<uint32_t>(positions_.size));
-  }
   return std::move(result.batch);
 }
 

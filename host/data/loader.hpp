@@ -4,11 +4,15 @@
 // loader threads. A loader knows no epochs and no other windows (see data_stream.hpp). If there is
 // a GPU, the returned batches are on it, except host-only fields. The next batch is copied while
 // the caller works on the current batch.
+// Ranks that divide the positions of the same samples take turns in map style, packed or not: rank
+// i mod ranks reads batch i, and sends each other rank its part. In stream style, reads advance the
+// source, so each rank reads every batch, and keeps its part.
 // Invariants: position() belongs to the last batch returned, never to a batch read ahead; a loader
 // that starts there continues with the next batch. In map style, after the same number of batches
 // all ranks have the same position.
 // Threads: constructed, used and destroyed by one thread, while no other thread uses the source;
-// reads are made on separate threads.
+// reads are made on separate threads. has_next() and next() are collective calls of the ranks that
+// take turns.
 
 #pragma once
 
@@ -16,9 +20,11 @@
 #include "host/data/loader_position.hpp"
 #include "host/data/pack_groups.hpp"
 #include "host/data/pack_plan.hpp"
+#include "host/data/part_exchange.hpp"
 #include "host/data/rank_sampler.hpp"
 #include "host/data/read_ahead.hpp"
 #include "host/data/read_plan.hpp"
+#include "host/data/read_turns.hpp"
 #include "host/device/gpu.hpp"
 #include "host/tensor/batch.hpp"
 
@@ -43,7 +49,8 @@ struct LoaderOptions {
   int prefetch = 1;                         // batches read ahead; at least one per thread
   std::optional<int64_t> max_batches = {};  // per loader, or per epoch with DataStream
   Gpu* gpu = nullptr;                       // destination of batches; null: the CPU
-  DataRank positions = {};  // the part of each batch's positions that this rank gets
+  DataRank positions = {};        // the part of each batch's positions that this rank gets
+  PartExchange* parts = nullptr;  // among the ranks of `positions`; null: each reads all batches
 };
 
 // Returns options for evaluation on the same data: not shuffled, all of it or `max_batches`.
@@ -67,14 +74,16 @@ class Loader {
   Loader& operator=(const Loader&) = delete;
 
   // True if next() will return a batch or throw the error of its read. Waits if necessary; consumes
-  // nothing. Starts to copy the batch to the GPU.
+  // nothing. Exchanges the parts of the batch with ranks that take turns, and starts to copy it to
+  // the GPU.
   bool has_next();
 
   // Returns the next batch, or nothing at the end of the window. The batch has no samples and no
   // fields if this rank, unlike others, has no part in the last global batch of the window.
   //
-  // Errors   what the dataset returned, or data.bad_batch, at the batch of the failure; again at
-  //          each later call
+  // Errors   what the dataset returned, data.bad_batch, or data.no_positions, at the batch of the
+  //          failure, and again at each later call: the same error on all ranks that take turns;
+  //          those of PartExchange
   std::optional<Batch> next();
 
   // Stream style: returns the shard of the batch that next() will return, or nothing at the end of
@@ -106,6 +115,11 @@ class Loader {
                  const SampleOrder& order,
                  const LoaderOptions& options,
                  const RowOrder& rows);
+  void begin_reads(const LoaderOptions& options);
+  std::optional<FinishedRead> take_turn();
+  void send_parts(FinishedRead& read, int64_t number);
+  void receive_part(FinishedRead& read, const ReadTurns::Turn& turn);
+  std::optional<FinishedRead> take_own_part();
   void pass(const ReadRequest& read, ReadResult& result);
   void begin_upload();
   void finish_upload(Batch& batch);
@@ -113,6 +127,7 @@ class Loader {
   std::optional<Window> window_;  // the plan borrows it
   std::optional<int64_t> max_batches_;
   const DataRank positions_;
+  PartExchange* const parts_;
   DataSource& source_;
   std::optional<RankSampler> sampler_;  // map style without packing
   LoaderPosition position_;
@@ -124,6 +139,7 @@ class Loader {
   int64_t num_batches_ = 0;
   int64_t num_dropped_ = 0;
   std::unique_ptr<ReadPlan> plan_;
+  ReadTurns* turns_ = nullptr;  // plan_, if ranks take turns
   std::unique_ptr<ReadAhead> reads_;
   Gpu* gpu_;
   std::optional<FinishedRead> ahead_;  // read that has_next() waited for

@@ -60,6 +60,12 @@ Batch narrow_positions(const Batch& batch, PositionRange range) {
   return part;
 }
 
+at::Tensor position_ids(PositionRange range, int64_t samples) {
+  return at::arange(range.begin, range.begin + range.length, at::kLong)
+      .expand({samples, range.length})
+      .contiguous();
+}
+
 Batch part_of_rank(const Batch& batch, uint32_t index, uint32_t count) {
   if (batch.samples == 0) {
     return batch;
@@ -73,21 +79,15 @@ Batch part_of_rank(const Batch& batch, uint32_t index, uint32_t count) {
   }
   const PositionRange range = positions_of_rank(*whole, index, count);
   Batch part = narrow_positions(batch, range);
-  at::Device device = at::kCPU;
   for (at::Tensor& field : part.fields) {
     if (field.defined()) {
       field = field.contiguous();
-      device = field.device();
     }
   }
-  part.positions = {
-      .range = range,
-      .whole = *whole,
-      .sequences = batch.sequences,
-      .position_ids =
-          at::arange(range.begin, range.begin + range.length, at::dtype(at::kLong).device(device))
-              .expand({batch.samples, range.length})
-              .contiguous()};
+  part.positions = {.range = range,
+                    .whole = *whole,
+                    .sequences = batch.sequences,
+                    .position_ids = position_ids(range, batch.samples)};
   return part;
 }
 

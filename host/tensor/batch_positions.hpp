@@ -24,8 +24,12 @@ PositionRange positions_of_rank(int64_t whole, uint32_t index, uint32_t count);
 // inside of the part, and the numbers of samples and tokens those of the whole batch.
 Batch narrow_positions(const Batch& batch, PositionRange range);
 
-// Returns the part of a batch that one of `count` ranks computes, with its `position_ids`. A batch
-// without samples stays as it is.
+// Returns the numbers of the positions in a range, for each sample.
+// Shapes  the result [samples, range.length] i64, on the CPU
+at::Tensor position_ids(PositionRange range, int64_t samples);
+
+// Returns the part of a batch in CPU memory that one of `count` ranks computes, with its
+// `position_ids`. All its fields are contiguous. A batch without samples stays as it is.
 // Errors  data.no_positions if no field has an axis "T"
 Batch part_of_rank(const Batch& batch, uint32_t index, uint32_t count);
 
