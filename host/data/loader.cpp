@@ -9,10 +9,13 @@
 #include "host/data/packed_source.hpp"
 #include "host/data/part_message.hpp"
 #include "host/data/stream_plan.hpp"
+#include "host/device/host_memory.hpp"
 #include "host/error/assert.hpp"
 #include "host/error/error.hpp"
 #include "host/tensor/batch_positions.hpp"
 #include "host/text/formatted.hpp"
+
+#include <ATen/Functions.h>
 
 #include <algorithm>
 #include <exception>
@@ -25,6 +28,15 @@ namespace {
 bool is_uploaded(const Batch& batch, size_t field) {
   return batch.fields[field].defined() &&
          ((*batch.schema)[field].flags & TENON_FIELD_HOST_ONLY) == 0;
+}
+
+// Returns the tensor, or a copy of it, in memory that copies to the GPU need not wait for. Cutting
+// a batch leaves such memory.
+at::Tensor in_upload_memory(const at::Tensor& tensor) {
+  if (!can_pin_memory() || tensor.is_pinned()) {
+    return tensor;
+  }
+  return at::empty(tensor.sizes(), tensor.options().pinned_memory(true)).copy_(tensor);
 }
 
 Batch part_of(const Batch& batch, const DataRank& positions) {
@@ -243,6 +255,9 @@ void Loader::begin_upload() {
   }
   if (batch.positions) {
     tensors.push_back(batch.positions->position_ids);
+  }
+  if (batch.positions) {
+    std::ranges::transform(tensors, tensors.begin(), in_upload_memory);
   }
   upload_ = gpu_->upload(std::move(tensors));
 }

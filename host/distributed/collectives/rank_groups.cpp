@@ -47,6 +47,8 @@ void RankGroups::connect_tensors() {
   if (has_tables_) {
     rows_ = make(RankSet::kTokens, Lane::kRows, "tables", c10::kCPU);
   }
+  // Sending and receiving does not wait for collectives of the same group.
+  parts_ = device_.is_cpu() ? context_ : make(RankSet::kContext, Lane::kParts, "parts", c10::kCPU);
 }
 
 Group* RankGroups::make(RankSet set, Lane lane, std::string_view name, c10::Device device) {

@@ -56,6 +56,10 @@ class RankGroups {
 
   Group& rows() { return *rows_; }
 
+  // ---- parts of batches along context, on the CPU ----
+
+  Group& parts() { return *parts_; }
+
   // Makes all groups again after a failure of a collective, among the same ranks, all of which must
   // be alive and call it. Abandons every collective in progress. Groups that were taken before are
   // no longer valid.
@@ -64,7 +68,7 @@ class RankGroups {
 
  private:
   // Groups of one lane share connections; those of different lanes do not queue behind each other.
-  enum class Lane { kValues, kGather, kReduce, kReplicate, kContext, kTensors, kRows };
+  enum class Lane { kValues, kGather, kReduce, kReplicate, kContext, kTensors, kRows, kParts };
   struct Made {
     std::vector<uint32_t> ranks;
     Lane lane;
@@ -93,6 +97,7 @@ class RankGroups {
   Group* context_ = &alone_;
   Group* on_device_ = &alone_;
   Group* rows_ = &alone_;
+  Group* parts_ = &alone_;
 };
 
 }  // namespace tenon

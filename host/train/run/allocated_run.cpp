@@ -142,6 +142,11 @@ std::optional<uint64_t> finished_step(const RunSurroundings& around,
   return step >= 0 ? std::optional(static_cast<uint64_t>(step)) : std::nullopt;
 }
 
+LoaderOptions with_exchange(LoaderOptions options, PartExchange& parts) {
+  options.parts = &parts;
+  return options;
+}
+
 void add_sets(DataServices& data, const RunPlan& plan) {
   const DataRecipe& recipe = plan.recipe().data;
   for (size_t i = 0; i < plan.data.eval.size(); ++i) {
@@ -264,7 +269,10 @@ std::vector<MetricSinkProxy> sinks_of(const RunPlan& plan) {
 AllocatedRun::AllocatedRun(const RunSurroundings& around,
                            const RunPlan& plan,
                            const StoredFingerprints& outputs)
-    : data_(plan.data.train->source(), plan.data.loader, SkipList(plan.recipe().data.skip_windows)),
+    : parts_(around.context.ranks),
+      data_(plan.data.train->source(),
+            with_exchange(plan.data.loader, parts_),
+            SkipList(plan.recipe().data.skip_windows)),
       ranks_{.groups = open_and_connect(data_, around, plan, outputs),
              .signals = &around.signals,
              .owner = around.owner},

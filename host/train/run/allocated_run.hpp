@@ -10,6 +10,7 @@
 
 #include "host/journal/journal.hpp"
 #include "host/metrics/run_folder.hpp"
+#include "host/train/rank_part_exchange.hpp"
 #include "host/train/run/run_checkpoints.hpp"
 #include "host/train/run/run_context.hpp"
 #include "host/train/run/stored_outputs.hpp"
@@ -41,6 +42,7 @@ class AllocatedRun {
   RunServices& services() { return services_; }
 
  private:
+  RankPartExchange parts_;
   DataServices data_;
   RankServices ranks_;
   ModelServices model_;

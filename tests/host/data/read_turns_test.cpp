@@ -239,6 +239,37 @@ struct SourceOfKind {
   DataSource* source;
 };
 
+// ---- devices ----
+
+// Copies to new CPU memory.
+class CountingGpu final : public Gpu {
+ public:
+  at::Device device() const override { return at::kCPU; }
+  std::string describe() const override { return "copies"; }
+  void* stream() const override { return nullptr; }
+  std::unique_ptr<Upload> upload(std::vector<at::Tensor> tensors) override {
+    class Copy final : public Upload {
+     public:
+      explicit Copy(std::vector<at::Tensor> copies) : copies_(std::move(copies)) {}
+      std::vector<at::Tensor> finish() override { return copies_; }
+
+     private:
+      std::vector<at::Tensor> copies_;
+    };
+    copies.clear();
+    for (const at::Tensor& tensor : tensors) {
+      copies.push_back(tensor.clone());
+    }
+    return std::make_unique<Copy>(copies);
+  }
+  void synchronize() override {}
+  MemoryPins memory_pins() const override { return {}; }
+  GpuMemory memory() const override { return {}; }
+  std::optional<RefusedMemory> refused() const override { return std::nullopt; }
+
+  std::vector<at::Tensor> copies;  // of the last upload
+};
+
 // ---- equality ----
 
 bool is_same(const at::Tensor& a, const at::Tensor& b) {
@@ -457,6 +488,40 @@ TEST_CASE("each rank reads all of a stream, and sends nothing", "[data][multi-ra
     problem += !expected.has_next() && source.num_samples == 11 && parts.num_sent == 0 ? "" : "end";
   });
   CHECK(problems == std::vector<std::string>(3));
+}
+
+TEST_CASE("parts are copied to the GPU after the exchange", "[data][multi-rank]") {
+  std::vector<std::string> problems(2);
+  on_ranks(2, [&](int64_t rank, ThreadParts& parts) {
+    SourceOfKind read(SourceKind::kRagged, 20);
+    SourceOfKind all(SourceKind::kRagged, 20);
+    LoaderOptions options = alone(rank, 2);
+    Loader expected(*all.source, std::nullopt, 0, options);
+    CountingGpu gpu;
+    options.parts = &parts;
+    options.gpu = &gpu;
+    Loader loader(*read.source, std::nullopt, 0, options);
+    std::string& problem = problems[static_cast<size_t>(rank)];
+    while (loader.has_next()) {
+      const std::vector<at::Tensor> copied = gpu.copies;
+      const Batch part = *loader.next();
+      problem += is_same(part, *expected.next()) ? "" : "other part";
+      // Three fields with tokens, the weight, the lengths and the position ids; not the note.
+      const std::vector<at::Tensor> wanted = {part.fields[0],
+                                              part.fields[1],
+                                              part.fields[2],
+                                              part.fields[3],
+                                              part.lengths,
+                                              part.positions->position_ids};
+      problem +=
+          std::ranges::equal(
+              copied, wanted, [](const at::Tensor& a, const at::Tensor& b) { return a.is_same(b); })
+              ? ""
+              : "other copies";
+    }
+    problem += expected.has_next() ? "too few" : "";
+  });
+  CHECK(problems == std::vector<std::string>(2));
 }
 
 TEST_CASE("turns are those of the plan, whoever asks first", "[data]") {

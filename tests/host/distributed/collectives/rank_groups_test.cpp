@@ -59,7 +59,8 @@ TEST_CASE("a rank alone has groups that send nothing", "[distributed]") {
                              &ranks.replicas(),
                              &ranks.whole(),
                              &ranks.all_on_device(),
-                             &ranks.rows()}) {
+                             &ranks.rows(),
+                             &ranks.parts()}) {
     CHECK(group->is_alone());
   }
   ranks.reconnect();
@@ -73,7 +74,7 @@ TEST_CASE("each named group has the ranks of its role", "[distributed][ranks]") 
                                        MeshDegrees{.replicate = 2, .shard = 1, .pipeline = 2});
   const auto size = static_cast<uint32_t>(degrees.replicate * degrees.shard * degrees.tensor *
                                           degrees.context * degrees.pipeline);
-  std::vector<std::array<bool, 9>> are_right(size);
+  std::vector<std::array<bool, 11>> are_right(size);
   run_ranks(degrees, size, [&](RankGroups& ranks) {
     const RankRole& role = ranks.role();
     const uint32_t rank = role.rank();
@@ -89,7 +90,9 @@ TEST_CASE("each named group has the ranks of its role", "[distributed][ranks]") 
                        has(ranks.replicas(), RankSet::kReplicas),
                        has(ranks.whole(), RankSet::kTokens),
                        has(ranks.all_on_device(), RankSet::kAll),
-                       has(ranks.rows(), RankSet::kTokens)};
+                       has(ranks.rows(), RankSet::kTokens),
+                       has(ranks.context(), RankSet::kContext),
+                       has(ranks.parts(), RankSet::kContext)};
   });
   for (const auto& of_rank : are_right) {
     CHECK(std::ranges::all_of(of_rank, [](bool is_right) { return is_right; }));
