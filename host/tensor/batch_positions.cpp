@@ -7,6 +7,7 @@
 #include <ATen/TensorOperators.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace tenon {
 namespace {
@@ -66,6 +67,18 @@ at::Tensor position_ids(PositionRange range, int64_t samples) {
       .contiguous();
 }
 
+BatchPositions positions_of_part(int64_t whole,
+                                 uint32_t index,
+                                 uint32_t count,
+                                 int64_t samples,
+                                 std::vector<BatchSequence> sequences) {
+  const PositionRange range = positions_of_rank(whole, index, count);
+  return {.range = range,
+          .whole = whole,
+          .sequences = std::move(sequences),
+          .position_ids = position_ids(range, samples)};
+}
+
 Batch part_of_rank(const Batch& batch, uint32_t index, uint32_t count) {
   if (batch.samples == 0) {
     return batch;
@@ -77,17 +90,16 @@ Batch part_of_rank(const Batch& batch, uint32_t index, uint32_t count) {
         "/parallel/context: no field of the batch has an axis \"T\", so it cannot be divided "
         "by positions; set it to 1");
   }
-  const PositionRange range = positions_of_rank(*whole, index, count);
-  Batch part = narrow_positions(batch, range);
+  BatchPositions positions =
+      positions_of_part(*whole, index, count, batch.samples, batch.sequences);
+  Batch part = narrow_positions(batch, positions.range);
+  part.lengths = batch.lengths;
   for (at::Tensor& field : part.fields) {
     if (field.defined()) {
       field = field.contiguous();
     }
   }
-  part.positions = {.range = range,
-                    .whole = *whole,
-                    .sequences = batch.sequences,
-                    .position_ids = position_ids(range, batch.samples)};
+  part.positions = std::move(positions);
   return part;
 }
 

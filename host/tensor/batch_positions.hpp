@@ -20,6 +20,14 @@ std::optional<int64_t> num_positions(const Batch& batch);
 // possible, the longer parts first. Parts may be empty.
 PositionRange positions_of_rank(int64_t whole, uint32_t index, uint32_t count);
 
+// Returns what the part of one of `count` ranks says of its positions, on the CPU. `samples` is the
+// number of rows, and `sequences` are those of the whole batch.
+BatchPositions positions_of_part(int64_t whole,
+                                 uint32_t index,
+                                 uint32_t count,
+                                 int64_t samples,
+                                 std::vector<BatchSequence> sequences);
+
 // Returns a part of a batch. Fields with an axis "T" are views; lengths and sequences are those
 // inside of the part, and the numbers of samples and tokens those of the whole batch.
 Batch narrow_positions(const Batch& batch, PositionRange range);
@@ -29,7 +37,8 @@ Batch narrow_positions(const Batch& batch, PositionRange range);
 at::Tensor position_ids(PositionRange range, int64_t samples);
 
 // Returns the part of a batch in CPU memory that one of `count` ranks computes, with its
-// `position_ids`. All its fields are contiguous. A batch without samples stays as it is.
+// `position_ids`. Its fields are contiguous. Fields without an axis "T" are whole, and so are the
+// lengths. A batch without samples stays as it is.
 // Errors  data.no_positions if no field has an axis "T"
 Batch part_of_rank(const Batch& batch, uint32_t index, uint32_t count);
 

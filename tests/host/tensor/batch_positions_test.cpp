@@ -72,7 +72,8 @@ TEST_CASE("parts of a batch, joined, are the batch", "[tensor]") {
   }
 }
 
-TEST_CASE("a part has the lengths and sequences inside of it", "[tensor]") {
+TEST_CASE("a part has the lengths and sequences inside of it, and that of a rank all lengths",
+          "[tensor]") {
   Batch batch = batch_of(2, 8);
   batch.lengths = at::tensor(std::vector<int64_t>{3, 8});
   batch.sequences = {{.row = 0, .first = 0, .length = 3, .part = 0},
@@ -83,6 +84,11 @@ TEST_CASE("a part has the lengths and sequences inside of it", "[tensor]") {
   const std::vector<BatchSequence> inside = {{.row = 1, .first = 0, .length = 1, .part = 1},
                                              {.row = 1, .first = 1, .length = 3, .part = 0}};
   CHECK((part.sequences == inside));
+
+  // What reads lengths runs on whole sequences.
+  const Batch of_rank = part_of_rank(batch, 1, 2);
+  CHECK(of_rank.lengths.equal(batch.lengths));
+  CHECK((of_rank.sequences == inside));
 }
 
 TEST_CASE("a batch without samples or positions", "[tensor]") {
