@@ -10,6 +10,8 @@
 
 #include <ATen/Functions.h>
 
+#include <algorithm>
+
 namespace tenon {
 namespace {
 
@@ -38,6 +40,24 @@ void take_fixed(const LookupUse& use, const at::Tensor& given, LookupIds& result
   result.is_matrix = given.dim() == 2;
   result.per_sample = result.is_matrix ? given.size(1) : 1;
   result.ids = on_host(given).view({-1});
+}
+
+// Returns the ids of the positions in a batch. A column that a feature made has no axis "T", so it
+// is whole.
+at::Tensor ids_at_positions(const LookupUse& use, const at::Tensor& ids, const Batch& batch) {
+  const FieldInfo* const field = find_info(*batch.schema, use.column);
+  const bool is_part = field != nullptr && std::ranges::count(field->axes, "T", &Axis::name) > 0;
+  if (is_part || ids.dim() != 2) {
+    return ids;
+  }
+  const BatchPositions& positions = *batch.positions;
+  if (ids.size(1) != positions.whole) {
+    refuse_ids(use,
+               formatted("has {} ids for sequences of {} positions, which ranks divide",
+                         ids.size(1),
+                         positions.whole));
+  }
+  return ids.narrow(1, positions.range.begin, positions.range.length).contiguous();
 }
 
 // The ids and offsets of a ragged column.
@@ -86,7 +106,9 @@ LookupIds lookup_ids(const LookupUse& use, const at::Tensor& ids, const Batch* b
     result.weights = on_host(*weights).view({-1});
   }
   if (fixed != nullptr) {
-    take_fixed(use, *fixed, result);
+    const bool is_divided =
+        use.is_over_positions && batch != nullptr && batch->positions.has_value();
+    take_fixed(use, is_divided ? ids_at_positions(use, *fixed, *batch) : *fixed, result);
   }
   if (result.weights.defined() && result.weights.numel() != result.ids.numel()) {
     refuse_ids(

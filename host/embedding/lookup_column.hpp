@@ -19,6 +19,7 @@ struct LookupUse {
   std::string column;  // of the batch; "" if the model computes the ids
   size_t table = 0;
   Pooling pooling;
+  bool is_over_positions = false;  // the value has an axis "T": a row for each position
 };
 
 // Checks that a dataset has the columns that lookups read.
@@ -28,7 +29,8 @@ void check_lookup_columns(const std::vector<LookupUse>& lookups,
                           const std::string& dataset);
 
 // Returns the ids of a microbatch, on the CPU. They are from the lookup's column of `batch`, or
-// from `ids` if the lookup has no column.
+// from `ids` if the lookup has no column. If the batch has some positions of its sequences, a
+// lookup over positions has the ids of these, also if its column is whole.
 // Errors  table.bad_ids: invalid ids, weights or offsets, such as decreasing offsets
 LookupIds lookup_ids(const LookupUse& use, const at::Tensor& ids, const Batch* batch);
 

@@ -4,6 +4,7 @@
 #include <tenon/model.h>
 
 #include "host/error/error.hpp"
+#include "host/model/positions_axis.hpp"
 #include "host/tensor/philox.hpp"
 #include "host/text/formatted.hpp"
 #include "host/text/name_pattern.hpp"
@@ -251,7 +252,8 @@ TablePlan plan_tables(const Recipe& recipe, const ModelGraph& graph) {
         {.value = value.name,
          .column = lookup.column,
          .table = found->second,
-         .pooling = {.kind = lookup.pooling, .length = lookup.length, .dim = lookup.dim}});
+         .pooling = {.kind = lookup.pooling, .length = lookup.length, .dim = lookup.dim},
+         .is_over_positions = axis_of_positions(value).has_value()});
     plan.values.push_back(v);
   }
   check_all_used(recipe, graph, plan.tables);

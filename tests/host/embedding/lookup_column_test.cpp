@@ -7,6 +7,7 @@
 
 #include <ATen/Functions.h>
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -68,6 +69,32 @@ TEST_CASE("ids that a model computes are taken as they are", "[embedding]") {
   CHECK_FALSE(ids.offsets.defined());
   CHECK_THROWS_WITH(lookup_ids(column_lookup(""), at::ones({2, 2}), nullptr),
                     contains_text("[table.bad_ids]") && contains_text("ids are i64 [B] or [B, n]"));
+}
+
+TEST_CASE("a lookup over positions reads the ids of a part, also from a whole column",
+          "[embedding]") {
+  FieldInfo cut = column_field("cut", TENON_I64, 2);
+  cut.axes[1].name = "T";
+  Batch batch;
+  batch.schema = std::make_shared<std::vector<FieldInfo>>(
+      std::vector<FieldInfo>{column_field("whole", TENON_I64, 2), cut});
+  const at::Tensor ids = at::arange(10).view({2, 5});
+  const at::Tensor part = ids.narrow(1, 3, 2);
+  batch.fields = {ids, part};
+  batch.samples = 2;
+  batch.positions = {.range = {.begin = 3, .length = 2}, .whole = 5};
+  const auto found = [&batch](const std::string& column, bool is_over_positions) {
+    LookupUse use = column_lookup(column);
+    use.is_over_positions = is_over_positions;
+    return lookup_ids(use, {}, &batch).ids;
+  };
+  CHECK(found("whole", true).equal(part.reshape(-1)));
+  CHECK(found("cut", true).equal(part.reshape(-1)));
+  CHECK(found("whole", false).equal(ids.view(-1)));
+  batch.positions->whole = 6;
+  CHECK_THROWS_WITH(
+      found("whole", true),
+      contains_text("[table.bad_ids]") && contains_text("5 ids for sequences of 6 positions"));
 }
 
 }  // namespace tenon
