@@ -6,6 +6,7 @@
 #include "host/error/assert.hpp"
 #include "host/error/error.hpp"
 #include "host/log/log.hpp"
+#include "host/tensor/batch_positions.hpp"
 #include "host/tensor/state/saved_number.hpp"
 #include "host/tensor/trace_span.hpp"
 #include "host/text/formatted.hpp"
@@ -80,6 +81,34 @@ void get_sequences(const StateTree& tree, const std::string& entry, Batch& batch
   for (int64_t i = 0; i < parts.numel(); ++i) {
     batch.row_parts.push_back(static_cast<uint32_t>(parts.const_data_ptr<int64_t>()[i]));
   }
+}
+
+// What a part of a batch says of the whole.
+void put_positions(const Batch& batch, StateTree& tree, const std::string& entry) {
+  if (!batch.positions.has_value()) {
+    return;
+  }
+  tree.put_int(state_path(entry, "positions"), batch.positions->whole, TENON_STATE_PER_RANK);
+  Batch whole;
+  whole.sequences = batch.positions->sequences;
+  put_sequences(whole, tree, state_path(entry, "whole"));
+}
+
+void get_positions(const StateTree& tree,
+                   const std::string& entry,
+                   const RankIndex& rank,
+                   Batch& batch) {
+  const std::string positions = state_path(entry, "positions");
+  if (tree.find(positions) == nullptr) {
+    return;
+  }
+  Batch whole;
+  get_sequences(tree, state_path(entry, "whole"), whole);
+  batch.positions = positions_of_part(saved_signed_count(tree, positions),
+                                      rank.index,
+                                      rank.count,
+                                      batch.samples,
+                                      std::move(whole.sequences));
 }
 
 }  // namespace
@@ -396,6 +425,7 @@ void WindowFeed::repeat_first(std::vector<Microbatch>& microbatches) {
 void WindowFeed::put_first_batches(StateTree& tree, const std::string& at) const {
   constexpr uint32_t kScope = TENON_STATE_PER_RANK;
   tree.put_int(state_path(at, "count"), static_cast<int64_t>(first_batches_.size()), kScope);
+  tree.put_int(state_path(at, "context"), run_.role().positions().count, kScope);
   for (size_t i = 0; i < first_batches_.size(); ++i) {
     const Batch& batch = first_batches_[i];
     const std::string entry = state_path(at, std::to_string(i));
@@ -408,6 +438,7 @@ void WindowFeed::put_first_batches(StateTree& tree, const std::string& at) const
       tree.put_tensor(state_path(entry, "lengths"), batch.lengths, StateTree::Copy::kNo, kScope);
     }
     put_sequences(batch, tree, entry);
+    put_positions(batch, tree, entry);
     for (size_t f = 0; f < batch.fields.size(); ++f) {
       if (batch.fields[f].defined()) {
         tree.put_tensor(state_path(entry, formatted("fields/{}", f)),
@@ -419,9 +450,15 @@ void WindowFeed::put_first_batches(StateTree& tree, const std::string& at) const
   }
 }
 
-// If the number of ranks has changed, the state has no batches: the next step stores its own.
+// If the number of ranks has changed, the state has no batches: the next step stores its own. So it
+// does if other ranks divide the positions.
 void WindowFeed::get_first_batches(const StateTree& tree, const std::string& at) {
   if (tree.find(state_path(at, "count")) == nullptr) {
+    return;
+  }
+  const std::string context = state_path(at, "context");
+  const int64_t saved = tree.find(context) != nullptr ? saved_signed_count(tree, context) : 1;
+  if (saved != run_.role().positions().count) {
     return;
   }
   first_batches_.clear();
@@ -440,6 +477,7 @@ void WindowFeed::get_first_batches(const StateTree& tree, const std::string& at)
       batch.lengths = tree.get_tensor(lengths);
     }
     get_sequences(tree, entry, batch);
+    get_positions(tree, entry, run_.role().positions(), batch);
     batch.fields.resize(batch.schema->size());
     for (size_t f = 0; f < batch.fields.size(); ++f) {
       const std::string field = state_path(entry, formatted("fields/{}", f));
