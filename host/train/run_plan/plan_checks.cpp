@@ -109,14 +109,39 @@ void check_sources(const RunPlan& plan) {
 
 // ---- positions divided among ranks ----
 
+bool has_positions(const FieldInfo& field) {
+  return std::ranges::find(field.axes, "T", &Axis::name) != field.axes.end();
+}
+
 void check_positions(DataSource& source) {
-  const auto has_positions = [](const FieldInfo& field) {
-    return std::ranges::find(field.axes, "T", &Axis::name) != field.axes.end();
-  };
   if (std::ranges::none_of(*source.info().schema, has_positions)) {
     throw Error("data.no_positions",
                 "/parallel/context divides the positions of sequences, and no field of " +
                     source.name() + " has an axis \"T\"; set it to 1");
+  }
+}
+
+// Fields with an axis T are cut, and values with an axis T are parts: both have to say the same.
+void check_inputs(const RunPlan& plan, DataSource& source) {
+  const std::vector<FieldInfo> fields = readable_fields(*source.info().schema);
+  for (const ModelValue& value : plan.model.graph.values) {
+    const auto at = find_field(fields, value.source);
+    if (value.source_kind != TENON_SOURCE_BATCH || value.users.empty() || !at.has_value() ||
+        has_positions(fields[*at]) == axis_of_positions(value).has_value()) {
+      continue;
+    }
+    const bool is_cut = has_positions(fields[*at]);
+    throw Error("model.undivided",
+                formatted("/parallel/context {} divides the positions of sequences, and the field "
+                          "'{}' of {} {} an axis \"T\", while the input '{}' of {} {}; declare the "
+                          "axis in both, or set the key to 1",
+                          plan.recipe().parallel.context,
+                          value.source,
+                          source.name(),
+                          is_cut ? "has" : "has no",
+                          value.name,
+                          plan.model.trained().instance().identity().describe(),
+                          is_cut ? "has none" : "has one"));
   }
 }
 
@@ -232,6 +257,7 @@ void check_context(const RunPlan& plan) {
   }
   for (DataSource* const source : plan.data.sources()) {
     check_positions(*source);
+    check_inputs(plan, *source);
   }
   check_lookups(plan);
   check_blocks(plan);
