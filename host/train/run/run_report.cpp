@@ -152,7 +152,8 @@ void put_setting(Json& summary, const RunReport& report, const Outcome& outcome)
   const Mesh& mesh = report.role.mesh();
   summary["world_size"] = report.role.num_ranks();
   summary["mesh"] = {{"replicate", mesh.size(MeshDim::kReplicate)},
-                     {"shard", mesh.size(MeshDim::kShard)}};
+                     {"shard", mesh.size(MeshDim::kShard)},
+                     {"context", mesh.size(MeshDim::kContext)}};
   const Traffic& traffic = outcome.traffic;
   summary["sent_bytes"] = {{"all_reduce", traffic.all_reduce},
                            {"all_gather", traffic.all_gather},
