@@ -103,10 +103,11 @@ TEST_CASE("what cannot be divided by positions is refused before the first step"
                    R"({"parallel": {"context": 2}})",
                    "[model.undivided] /parallel/context 2 divides the positions of sequences, and "
                    "block 'embed' does not declare"},
-           Refused{"tied",
-                   R"({"parallel": {"context": 3}})",
-                   "[distributed.bad_mesh] replicate 1 x shard -1 x context 3: 2 ranks cannot be "
-                   "divided by 3"},
+           Refused{
+               "tied",
+               R"({"parallel": {"context": 3}})",
+               "[distributed.bad_mesh] replicate 1 x shard -1 x context 3: a degree exceeds the "
+               "number of ranks, which is 2"},
        }) {
     INFO(one.model << " " << one.patch);
     const RanksRun run(merged(mesh_recipe(one.model), one.patch).dump(), 2);

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include <cstdint>
+#include <filesystem>
 #include <map>
 #include <string>
 #include <vector>
@@ -23,6 +24,12 @@ struct FinishedRun {
 
 // Runs a recipe on so many ranks, each a process; fails the test where it does not end with 0.
 FinishedRun finished_run(const nlohmann::json& recipe, uint32_t num_ranks);
+
+// What is in the folder of a run that has ended.
+FinishedRun finished_in(const std::filesystem::path& run_dir);
+
+// Bytes of tables depend on how many tables of how many ranks there are.
+FinishedRun without_bytes(FinishedRun run);
 
 // Equal records, figures to `bound` (relative where they are above 1).
 void check_metrics(const FinishedRun& found, const FinishedRun& want, double bound);

@@ -43,18 +43,6 @@ nlohmann::json base_recipe() {
   })");
 }
 
-// Bytes depend on how many tables of how many ranks there are.
-FinishedRun without_bytes(FinishedRun run) {
-  for (nlohmann::json& record : run.metrics) {
-    for (auto metric = record.begin(); metric != record.end();) {
-      const std::string& name = metric.key();
-      const bool is_bytes = name.starts_with("tables/") && name.ends_with("bytes");
-      metric = is_bytes ? record.erase(metric) : std::next(metric);
-    }
-  }
-  return run;
-}
-
 TEST_CASE("rows that ranks share out are those of one rank", "[ranks][multi-rank]") {
   const FinishedRun alone = without_bytes(finished_run(base_recipe(), 1));
   REQUIRE(alone.metrics.size() >= 40);
