@@ -101,9 +101,9 @@ class BlockRunner {
               const ExecBase& base,
               const std::vector<bool>& needs_grad);
 
-  // Lets blocks with `is_whole`, by block, run on whole sequences, while ranks divide those of other
-  // blocks. Such blocks draw the random numbers of the first of these ranks, which alone counts
-  // what they sum. Call it before the first microbatch.
+  // Lets blocks with `is_whole`, by block, run on whole sequences, while ranks divide those of
+  // other blocks. Such blocks draw the random numbers of the first of these ranks, which alone
+  // counts what they sum. Call it before the first microbatch.
   void run_whole(std::vector<bool> is_whole, uint32_t rank);
 
   // Returns a tape with the handles of the parameters and buffers of block `b`.

@@ -77,7 +77,7 @@ pub const TENON_MESH_REPLICATE: u32 = 0;
 pub const TENON_MESH_SHARD: u32 = 1;
 /// always of size 1 in this host
 pub const TENON_MESH_TENSOR: u32 = 2;
-/// always of size 1 in this host
+/// ranks that divide the positions of the same samples
 pub const TENON_MESH_CONTEXT: u32 = 3;
 /// always of size 1 in this host
 pub const TENON_MESH_PIPELINE: u32 = 4;

@@ -3,6 +3,7 @@
 // Compares blocks flagged TENON_BLOCK_CONTEXT on whole sequences with the same blocks on two ranks
 // that divide the positions, as in a run with `parallel.context`.
 // Letters in comments: T positions.
+#include <tenon/draft/context.h>
 #include <tenon/model.h>
 
 #include "host/error/error.hpp"

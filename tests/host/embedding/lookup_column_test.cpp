@@ -82,7 +82,8 @@ TEST_CASE("a lookup over positions reads the ids of a part, also from a whole co
   const at::Tensor part = ids.narrow(1, 3, 2);
   batch.fields = {ids, part};
   batch.samples = 2;
-  batch.positions = {.range = {.begin = 3, .length = 2}, .whole = 5};
+  batch.positions = {
+      .range = {.begin = 3, .length = 2}, .whole = 5, .sequences = {}, .position_ids = {}};
   const auto found = [&batch](const std::string& column, bool is_over_positions) {
     LookupUse use = column_lookup(column);
     use.is_over_positions = is_over_positions;

@@ -4,6 +4,7 @@
  * parameters. The host's operators compute all of it, and autograd computes the gradients.
  *
  * Shapes   input_ids [B, T] i64 with T at most kPositions, logits [B, T, kVocabulary] */
+#include <tenon/draft/context.h>
 #include <tenon/tenon.h>
 
 #include <math.h>

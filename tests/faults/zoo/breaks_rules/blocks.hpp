@@ -47,7 +47,8 @@ class RuleModel final : public tenon::Model, public tenon::Generation {
                        TENON_BLOCK_TOKENWISE});
     }
     if (fault_ == "tokenwise" || fault_ == "context") {
-      const uint32_t flags = fault_ == "context" ? TENON_BLOCK_CONTEXT : TENON_BLOCK_TOKENWISE;
+      const uint32_t flags =
+          fault_ == "context" ? TENON_BLOCK_CONTEXT : uint32_t{TENON_BLOCK_TOKENWISE};
       const auto positions = graph.input("positions", {"B", "T"}, TENON_CLASS_COMPUTE, "x");
       graph.add_block({"sums", {positions}, {graph.value("sums", {"B", "T"})}, {}, {}, flags});
     }
