@@ -255,8 +255,11 @@ bool ProgramPass::is_whole(uint32_t b) const {
 // Returns what a block reads of a value: all positions if it runs whole.
 at::Tensor ProgramPass::input_of(uint32_t b, uint32_t v) const {
   const at::Tensor& value = state_.values_[v];
+  if (!is_whole(b) || !value.defined()) {
+    return value;
+  }
   const auto axis = axis_of_positions(graph_.values[v]);
-  if (!is_whole(b) || !axis.has_value() || !value.defined()) {
+  if (!axis.has_value()) {
     return value;
   }
   const DividedSequences& divided = *state_.divided();
@@ -265,8 +268,11 @@ at::Tensor ProgramPass::input_of(uint32_t b, uint32_t v) const {
 
 // Returns what this rank keeps of the output of a block.
 at::Tensor ProgramPass::value_of(uint32_t b, uint32_t v, const at::Tensor& output) const {
+  if (!is_whole(b)) {
+    return output;
+  }
   const auto axis = axis_of_positions(graph_.values[v]);
-  if (!is_whole(b) || !axis.has_value()) {
+  if (!axis.has_value()) {
     return output;
   }
   const DividedSequences& divided = *state_.divided();

@@ -158,8 +158,11 @@ BoundInputs InputBinding::gather(const MicrobatchState* values,
                                  const DividedSequences* divided) const {
   std::vector<at::Tensor> inputs;
   const auto seen = [&](size_t i, const at::Tensor& input) {
+    if (divided == nullptr || !input.defined()) {
+      return input;
+    }
     const auto axis = axis_of_positions(i, batch);
-    return divided != nullptr && axis.has_value() && input.defined()
+    return axis.has_value()
                ? divided->group->whole(input, *axis, divided->parts, "inputs of " + owner_.name)
                : input;
   };
