@@ -255,8 +255,6 @@ void Loader::begin_upload() {
   }
   if (batch.positions) {
     tensors.push_back(batch.positions->position_ids);
-  }
-  if (batch.positions) {
     std::ranges::transform(tensors, tensors.begin(), in_upload_memory);
   }
   upload_ = gpu_->upload(std::move(tensors));

@@ -4,8 +4,8 @@
 #pragma once
 
 #include "host/model/graph.hpp"
+#include "host/tensor/batch_positions.hpp"
 
-#include <algorithm>
 #include <cstdint>
 #include <optional>
 
@@ -13,12 +13,7 @@ namespace tenon {
 
 // Returns nothing if the value has no such axis, or any shape.
 inline std::optional<int64_t> axis_of_positions(const ModelValue& value) {
-  if (!value.axes.has_value()) {
-    return std::nullopt;
-  }
-  const auto found = std::ranges::find(*value.axes, "T", &Axis::name);
-  return found != value.axes->end() ? std::optional<int64_t>(found - value.axes->begin())
-                                    : std::nullopt;
+  return value.axes.has_value() ? position_axis(*value.axes) : std::nullopt;
 }
 
 }  // namespace tenon

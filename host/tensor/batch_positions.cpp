@@ -10,19 +10,14 @@
 #include <utility>
 
 namespace tenon {
-namespace {
-
-std::optional<int64_t> axis_of_positions(const FieldInfo& field) {
-  const auto found = std::ranges::find(field.axes, "T", &Axis::name);
-  return found != field.axes.end() ? std::optional<int64_t>(found - field.axes.begin())
-                                   : std::nullopt;
+std::optional<int64_t> position_axis(const std::vector<Axis>& axes) {
+  const auto found = std::ranges::find(axes, "T", &Axis::name);
+  return found != axes.end() ? std::optional<int64_t>(found - axes.begin()) : std::nullopt;
 }
-
-}  // namespace
 
 std::optional<int64_t> num_positions(const Batch& batch) {
   for (size_t i = 0; i < batch.fields.size(); ++i) {
-    const auto axis = axis_of_positions((*batch.schema)[i]);
+    const auto axis = position_axis((*batch.schema)[i].axes);
     if (axis.has_value() && batch.fields[i].defined()) {
       return batch.fields[i].size(*axis);
     }
@@ -53,7 +48,7 @@ Batch narrow_positions(const Batch& batch, PositionRange range) {
     part.lengths = (batch.lengths - range.begin).clamp(0, range.length);
   }
   for (size_t i = 0; i < part.fields.size(); ++i) {
-    const auto axis = axis_of_positions((*batch.schema)[i]);
+    const auto axis = position_axis((*batch.schema)[i].axes);
     if (axis.has_value() && part.fields[i].defined()) {
       part.fields[i] = part.fields[i].narrow(*axis, range.begin, range.length);
     }

@@ -13,6 +13,9 @@
 
 namespace tenon {
 
+// Returns which of the axes is "T"; nothing if none is.
+std::optional<int64_t> position_axis(const std::vector<Axis>& axes);
+
 // Returns the size of the axis "T"; nothing if no field that the batch has is declared with it.
 std::optional<int64_t> num_positions(const Batch& batch);
 

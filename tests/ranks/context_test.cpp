@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ranks that divide the positions of sequences: the figures and the parameters of one rank,
+// Ranks that divide the positions of sequences: the metrics and the parameters of one rank,
 // whatever else a step does, and what cannot be divided is refused before the first step.
 #include <filesystem>
 #include <string>

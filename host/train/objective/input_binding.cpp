@@ -2,6 +2,7 @@
 #include "host/train/objective/input_binding.hpp"
 
 #include "host/error/error.hpp"
+#include "host/tensor/batch_positions.hpp"
 #include "host/tensor/dtype.hpp"
 #include "host/tensor/field_match.hpp"
 #include "host/tensor/handle.hpp"
@@ -42,12 +43,8 @@ std::vector<std::string> names_of(const std::vector<T>& entries) {
   return names;
 }
 
-std::optional<int64_t> position_axis(const std::optional<std::vector<Axis>>& axes) {
-  if (!axes.has_value()) {
-    return std::nullopt;
-  }
-  const auto found = std::ranges::find(*axes, "T", &Axis::name);
-  return found != axes->end() ? std::optional<int64_t>(found - axes->begin()) : std::nullopt;
+std::optional<int64_t> position_axis_of(const std::optional<std::vector<Axis>>& axes) {
+  return axes.has_value() ? position_axis(*axes) : std::nullopt;
 }
 
 Described described(const Port& port) {
@@ -189,7 +186,7 @@ BoundInputs InputBinding::gather(const MicrobatchState* values,
 std::optional<int64_t> InputBinding::axis_of_positions(size_t i, const Batch& batch) const {
   const Binding& binding = bindings_[i];
   if (binding.value.has_value()) {
-    return position_axis(binding.axes);
+    return position_axis_of(binding.axes);
   }
   if (const auto field = find_field(*batch.schema, binding.field)) {
     return position_axis((*batch.schema)[*field].axes);
@@ -200,7 +197,7 @@ std::optional<int64_t> InputBinding::axis_of_positions(size_t i, const Batch& ba
 bool InputBinding::is_over_positions(const std::vector<FieldInfo>& schema) const {
   return std::ranges::all_of(bindings_, [&schema](const Binding& binding) {
     if (binding.value.has_value()) {
-      return position_axis(binding.axes).has_value();
+      return position_axis_of(binding.axes).has_value();
     }
     const auto field = find_field(schema, binding.field);
     return field.has_value() ? position_axis(schema[*field].axes).has_value()
@@ -211,7 +208,7 @@ bool InputBinding::is_over_positions(const std::vector<FieldInfo>& schema) const
 at::Tensor InputBinding::part_of(size_t i,
                                  const at::Tensor& grad,
                                  const DividedSequences& divided) const {
-  if (const auto axis = position_axis(bindings_[i].axes)) {
+  if (const auto axis = position_axis_of(bindings_[i].axes)) {
     return divided.group->part(grad, *axis, divided.parts).contiguous();
   }
   return divided.group->is_first() ? grad : at::zeros_like(grad);

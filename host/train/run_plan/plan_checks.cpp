@@ -10,6 +10,7 @@
 #include "host/model/model_fields.hpp"
 #include "host/model/positions_axis.hpp"
 #include "host/recipe/run_rules.hpp"
+#include "host/tensor/batch_positions.hpp"
 #include "host/text/formatted.hpp"
 #include "host/text/metric_name.hpp"
 #include "host/train/objective/chunked_loss.hpp"
@@ -110,7 +111,7 @@ void check_sources(const RunPlan& plan) {
 // ---- positions divided among ranks ----
 
 bool has_positions(const FieldInfo& field) {
-  return std::ranges::find(field.axes, "T", &Axis::name) != field.axes.end();
+  return position_axis(field.axes).has_value();
 }
 
 void check_positions(DataSource& source) {
