@@ -2,6 +2,7 @@
 #include "host/model/graph.hpp"
 
 #include <tenon/draft/context.h>
+#include <tenon/draft/tensor.h>
 #include <tenon/model.h>
 
 #include "host/error/error.hpp"
@@ -54,8 +55,8 @@ void check_flags(uint32_t flags, uint32_t known, const std::string& of) {
 
 // All bits up to the last flag. The last flag of a block is reserved: the one after NO_RECOMPUTE.
 constexpr uint32_t kValueFlags = TENON_VALUE_OPTIONAL;
-constexpr uint32_t kParameterFlags = (uint32_t{TENON_PARAM_LINEAR} << 1) - 1;
-constexpr uint32_t kBlockFlags = (uint32_t{TENON_BLOCK_CONTEXT} << 1) - 1;
+constexpr uint32_t kParameterFlags = (uint32_t{TENON_PARAM_INSIDE} << 1) - 1;
+constexpr uint32_t kBlockFlags = (uint32_t{TENON_BLOCK_DIVISIBLE} << 1) - 1;
 
 void check_array(const void* array, size_t count, const std::string& of) {
   if (array == nullptr && count > 0) {
@@ -96,10 +97,10 @@ void add_elements(const std::vector<int64_t>& shape, int64_t& sum) {
   }
 }
 
-// Checks how ranks may divide something of this shape.
-void check_split(const tenon_split& given,
-                 const std::vector<int64_t>& shape,
-                 const std::string& of) {
+// Reads how ranks may divide something of this shape.
+ModelSplit read_split(const tenon_split& given,
+                      const std::vector<int64_t>& shape,
+                      const std::string& of) {
   const tenon_split split = read_sized(given);
   if (split.axis >= shape.size()) {
     refuse(formatted("{} is divided along axis {} of {}", of, split.axis, shape.size()));
@@ -124,6 +125,9 @@ void check_split(const tenon_split& given,
     refuse(formatted(
         "the parts of {} do not add up to {}, the size of axis {}", of, size, split.axis));
   }
+  return {.axis = split.axis,
+          .parts = {split.parts, split.parts + split.num_parts},
+          .units = {split.units, split.units + split.num_parts}};
 }
 
 // Collects the declarations of `describe`. A guard around each add_ method turns exceptions into
@@ -146,7 +150,7 @@ class GraphBuilder {
       for (const Axis& axis : value.axes.value_or(std::vector<Axis>{})) {
         sizes.push_back(axis.size);
       }
-      check_split(*spec.split, sizes, called);
+      value.split = read_split(*spec.split, sizes, called);
     }
     value.dtype = spec.dtype;
     value.source_kind = spec.source_kind;
@@ -188,6 +192,7 @@ class GraphBuilder {
       parameter.shape = other.shape;
       parameter.dtype = other.dtype;
       parameter.flags = other.flags;
+      parameter.split = other.split;
       parameter.same_as = target;
     } else {
       const std::string called = "parameter '" + parameter.name + "'";
@@ -195,7 +200,7 @@ class GraphBuilder {
       parameter.shape = read_shape(spec.shape, spec.ndim, spec.dtype, called);
       add_elements(parameter.shape, num_elements_);
       if (spec.split != nullptr) {
-        check_split(*spec.split, parameter.shape, called);
+        parameter.split = read_split(*spec.split, parameter.shape, called);
       }
       parameter.dtype = spec.dtype;
       parameter.flags = spec.flags;

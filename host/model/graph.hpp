@@ -8,6 +8,7 @@
 #pragma once
 
 #include "host/tensor/batch.hpp"
+#include "host/tensor/tensor_piece.hpp"
 
 #include <cstdint>
 #include <memory>
@@ -37,6 +38,15 @@ struct ModelLookup {
   double init_b = 0;
 };
 
+// How tensor ranks may divide a parameter or a value; see tenon_split.
+struct ModelSplit {
+  uint32_t axis = 0;
+  std::vector<int64_t> parts;
+  std::vector<int64_t> units;
+
+  bool operator==(const ModelSplit&) const = default;
+};
+
 struct ModelValue {
   std::string name;
   std::optional<std::vector<Axis>> axes;  // absent: any shape
@@ -49,11 +59,13 @@ struct ModelValue {
   std::optional<ModelLookup> lookup;      // for TENON_SOURCE_TABLE
   bool is_read = true;     // a loss, a metric or a hook may read it after the forward
   bool is_unused = false;  // all blocks that would read it are skipped
+  std::optional<ModelSplit> split = {};
+  bool is_divided = false;  // a block makes this rank's part of the split (divided_graph.hpp)
 };
 
 struct ModelParameter {
   std::string name;
-  std::vector<int64_t> shape;
+  std::vector<int64_t> shape;  // of the whole
   uint32_t dtype = 0;
   uint32_t flags = 0;  // TENON_PARAM_*
   uint32_t init = 0;   // TENON_INIT_*
@@ -64,6 +76,18 @@ struct ModelParameter {
   uint32_t parametrization = kNoIndex;
   std::vector<uint32_t> blocks;  // users, ascending; if tied, users of this name
   uint32_t model = 0;            // index of its model; 0: the trained model
+  std::optional<ModelSplit> split = {};
+  // ---- set by divide_graph (divided_graph.hpp) ----
+  std::optional<Box> part = {};  // what blocks of this rank get; absent: all
+  // Tensor ranks that have the same elements, with adjacent numbers. All of them if each rank
+  // stores the whole, also where blocks get a part.
+  uint32_t num_copies = 1;
+  bool is_stored_whole = true;  // false: this rank stores `part` alone
+
+  // The shape that blocks see.
+  const std::vector<int64_t>& shape_in_block() const { return part ? part->size : shape; }
+  // The box that this rank stores; absent: all.
+  std::optional<Box> stored_part() const { return is_stored_whole ? std::nullopt : part; }
 };
 
 struct ModelBuffer {
@@ -89,6 +113,7 @@ struct ModelBlock {
   uint32_t model = 0;                // index of its model
   uint32_t number = 0;               // in its model, as the plugin knows it
   uint32_t num_siblings = 0;         // blocks that its model declares, itself included
+  bool is_divided = false;           // gets parts of its split parameters (divided_graph.hpp)
 
   // What the plugin declared, and sees.
   std::span<const uint32_t> declared_parameters() const {

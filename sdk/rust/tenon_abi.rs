@@ -538,6 +538,18 @@ pub const TENON_SPARSE_OPTIMIZER_ID: &CStr = text(b"tenon.sparse_optimizer/1\0")
 pub const TENON_STEP_SUMS_ID: &CStr = text(b"tenon.step_sums/1\0");
 
 pub const TENON_STORAGE_ID: &CStr = text(b"tenon.storage/1\0");
+/// Flag of a block, beside TENON_BLOCK_* of model.h. The block calls the operators above, so the
+/// host may give it parts of its split parameters. Splits of other blocks are ignored: such blocks
+/// run whole on each rank.
+pub const TENON_BLOCK_DIVISIBLE: u32 = 256;
+/// Flag of a parameter without a split, beside TENON_PARAM_* of model.h: divisible blocks use it
+/// inside of the region, so that its gradient is the sum over the ranks. All blocks that use a
+/// parameter use it inside, or none.
+pub const TENON_PARAM_INSIDE: u32 = 32;
+/// Flag of a loss, beside TENON_LOSS_* of loss.h. Inputs that a divisible block makes with a split
+/// arrive as this rank's part, and the loss is computed in a region: it adds up over parts by
+/// `tenon::tensor_out`, and returns the same sum on all ranks. Other losses get whole inputs.
+pub const TENON_LOSS_DIVISIBLE: u32 = 2;
 
 // Why a text ended.
 /// the model chose the tokenizer's end-of-text token
