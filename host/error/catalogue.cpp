@@ -363,6 +363,8 @@ constexpr auto kErrors = std::to_array<ErrorEntry>({
      ExitCode::kFailed,
      "the system refused a process, a thread or a file descriptor"},
     {"run.too_large", ExitCode::kRecipe, "the model needs more memory than is available"},
+    {"schedule.invalid", ExitCode::kRecipe, "ranks cannot run the schedule of a pipeline"},
+    {"schedule.unreadable", ExitCode::kRecipe, "a file is not the table of a schedule"},
     {"state.bad_entry", ExitCode::kPlugin, "a component saved an invalid state entry"},
     {"state.bad_value", ExitCode::kFailed, "a saved number is out of range"},
     {"state.bad_version", ExitCode::kRecipe, "the saved state has an unsupported version"},
