@@ -12,6 +12,7 @@ ActionTable all_actions() {
                                           &kPrintRecipeAction,
                                           &kLockAction,
                                           &kPlanAction,
+                                          &kScheduleAction,
                                           &kProcessDataAction,
                                           &kPrintSchemaAction,
                                           &kListPluginsAction,

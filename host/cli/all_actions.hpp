@@ -28,6 +28,7 @@ extern const Action kValidateAction;
 extern const Action kPrintRecipeAction;
 extern const Action kLockAction;
 extern const Action kPlanAction;
+extern const Action kScheduleAction;
 extern const Action kProcessDataAction;
 extern const Action kPrintSchemaAction;
 extern const Action kListPluginsAction;

@@ -6,6 +6,8 @@
 #include "host/distributed/launch/binding.hpp"
 #include "host/log/log.hpp"
 #include "host/recipe/load_recipe.hpp"
+#include "host/schedule/generate_schedule.hpp"
+#include "host/schedule/simulate_schedule.hpp"
 #include "host/train/generate/generate_request.hpp"
 #include "host/train/plan/plan_machine.hpp"
 #include "host/train/resume/resume_request.hpp"
@@ -31,6 +33,17 @@ struct NewPluginRequest {
   std::string id = {};
 
   bool operator==(const NewPluginRequest&) const = default;
+};
+
+// The schedule of a pipeline that --schedule checks and draws.
+struct ScheduleOptions {
+  ScheduleRequest request = {};  // 0 ranks or microbatches: as in the file
+  std::optional<std::uint32_t> most_held = std::nullopt;
+  RankSeconds seconds = {};
+  double message_seconds = 0;
+  bool is_csv = false;
+
+  bool operator==(const ScheduleOptions&) const = default;
 };
 
 // The values of all options. An action sets the values of its own options.
@@ -70,6 +83,7 @@ struct CommandLine {
   std::uint32_t min_ranks = 0;     // fewest ranks to continue training on; 0 for all
   std::int64_t num_shown = 0;      // samples that --process-data prints
   PlanRequest plan = {};
+  ScheduleOptions schedule = {};
   bool is_quiet = false;
   bool is_json = false;
   bool is_markdown = false;

@@ -29,7 +29,7 @@ inline constexpr auto kExitStatusNotes = std::to_array<HelpNote>({
     {"0", "success, also if a hook stopped training early"},
     {"1", "--trace-diff or --diff found a difference"},
     {"2", "invalid command line, or a folder on it cannot be used"},
-    {"3", "invalid recipe"},
+    {"3", "invalid recipe, or schedule of a pipeline"},
     {"4", "a plugin failed before the first step, or a check of --check-plugin"},
     {"5", "the run failed after its first step"},
     {"6", "the policy for non-finite updates ended the run"},

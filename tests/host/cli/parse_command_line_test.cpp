@@ -129,6 +129,8 @@ TEST_CASE("a verb with its values means the same as the option of the action", "
       {{"print-recipe", "--recipe", "a"}, {"--print-recipe", "--recipe", "a"}},
       {{"lock", "--recipe", "a"}, {"--lock", "--recipe", "a"}},
       {{"plan", "8", "--recipe", "a"}, {"--recipe", "a", "--plan", "8"}},
+      {{"schedule", "1f1b", "--ranks", "2", "--microbatches", "3"},
+       {"--ranks", "2", "--microbatches", "3", "--schedule", "1f1b"}},
       {{"process-data", "--recipe", "a"}, {"--process-data", "--recipe", "a"}},
       {{"print-schema"}, {"--print-schema"}},
       {{"list-plugins", "--json"}, {"--json", "--list-plugins"}},

@@ -81,7 +81,7 @@ TEST_CASE("bash completes the options of training and of each action", "[cli]") 
     CHECK(has(all, "--" + std::string(option.name)));
   }
   CHECK(has(all, "--describe"));
-  CHECK_FALSE(has(all, "--latency"));  // of --plan only
+  CHECK_FALSE(has(all, "--latency"));  // of --plan and --schedule
   CHECK(has(bash.completions("tenon --recipe recipe.json --plan 8 --l"), "--latency"));
   CHECK(bash.completions("tenon --inspect runs --") == Words{"--json"});
 }
@@ -125,10 +125,9 @@ TEST_CASE("the scripts of zsh and fish name every option with its help", "[cli]"
     CHECK_THAT(fish, contains_text(" -l " + std::string(option.name) + " "));
     CHECK_FALSE(short_help(option).empty());
   }
-  CHECK_THAT(
-      fish,
-      contains_text(
-          "-n '__fish_contains_opt plan; or __fish_seen_subcommand_from plan' -l latency -x"));
+  CHECK_THAT(fish,
+             contains_text(
+                 "-n '__fish_contains_opt plan; or __fish_seen_subcommand_from plan' -l flops -x"));
   CHECK_THAT(zsh, contains_text("'--bind=[with --launch, the processors of a rank\\: numa"));
 }
 
