@@ -13,6 +13,7 @@
 #include "host/kernels/norm.hpp"
 #include "host/kernels/optimizer_updates.hpp"
 #include "host/kernels/rope.hpp"
+#include "host/kernels/tensor_borders.hpp"
 
 #include <torch/library.h>
 
@@ -157,6 +158,10 @@ class Library {
         "lr, float beta1, float beta2, float eps, float weight_decay, int block, Tensor? "
         "found_inf=None) -> ()",
         adamw_8bit_update);
+    add("tensor_in(Tensor x) -> Tensor", tensor_in);
+    add("tensor_out(Tensor x) -> Tensor", tensor_out);
+    add("sum_over(Tensor x, int mine, int whole) -> Tensor", sum_over);
+    add("max_over(Tensor x) -> Tensor", max_over);
     add("is_fused(str op, ScalarType dtype, Device device) -> bool", is_fused_op);
   }
 

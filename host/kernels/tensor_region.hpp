@@ -1,23 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The part of a block that ranks of a tensor group compute together, each with its part of the
-// parameters, and the operators at its borders. Knows no engine: a higher folder sends the bytes.
+// parameters; tensor_borders.hpp has the operators. Knows no engine: a higher folder sends the
+// bytes. All ranks call the same operators in the same order.
 //
-//   operator           forward                                      gradient
-//   tensor_in(x)       identity; with pieces of T: gather           sum over ranks; with pieces:
-//                                                                   reduce-scatter
-//   tensor_out(x)      sum over ranks; with pieces: reduce-scatter  identity; with pieces: gather
-//   sum_over(x, m, w)  sum over ranks, each unit once               the same sum
-//   max_over(x)        maximum over ranks                           none
-//
-// Each border is the adjoint of the other: a hand-written backward calls tensor_out where its
-// forward called tensor_in, and the reverse. All ranks make the same calls in the same order.
-// Without a region, and in a group of one rank, the operators return their input, converted as
-// autocast says for tensor_in.
-//
-// Source: docs/decisions/0089-collectives-in-blocks.md; f and g of Shoeybi et al., Megatron-LM
-// (2019), section 3; pieces of T: Korthikanti et al., Reducing Activation Recomputation in Large
-// Transformer Models (2022), section 4.2.
+// Source: docs/decisions/0089-collectives-in-blocks.md
 // Threads: the region of a call is that of the thread; nodes of autograd keep it, since a backward
 // may run on another thread.
 #pragma once
@@ -62,7 +49,8 @@ struct TensorRegion : torch::CustomClassHolder {
   std::string block;             // for errors and names of collectives
   // Positions of T that each rank holds outside of the region; empty: all hold all.
   std::vector<int64_t> pieces;
-  std::atomic<int> number{0};  // of the operators called so far in the forward
+  std::atomic<int64_t> number{0};     // of the operators called so far
+  std::optional<c10::Device> device;  // of the tensors exchanged so far
 
   bool has_pieces() const { return !pieces.empty(); }
 };
@@ -77,44 +65,13 @@ class TensorRegionScope {
   TensorRegionScope& operator=(const TensorRegionScope&) = delete;
 
  private:
-  TensorRegionPtr before_;
+  friend const TensorRegionPtr& tensor_region();
+
+  TensorRegionPtr region_;  // null in a group of one rank
+  const TensorRegionScope* before_;
 };
 
 // The region of this thread, if it has one of several ranks; else null.
 const TensorRegionPtr& tensor_region();
-
-// Errors  c10::Error, with block, rank and positions, if axis 1 has another size than T, or its
-//         piece
-at::Tensor tensor_in(const at::Tensor& x);
-at::Tensor tensor_out(const at::Tensor& x);
-// Returns the sum over ranks of `x`, which this rank computed over `mine` of `whole` elements; each
-// element counts once, although several ranks may have it.
-at::Tensor sum_over(const at::Tensor& x, int64_t mine, int64_t whole);
-at::Tensor max_over(const at::Tensor& x);
-
-// ---- divided classes: this rank has rows [rank * V / t, ...) of a weight of `whole` rows V ----
-
-// This rank's term of embedding(): rows of ids that it lacks are 0, and the sum over ranks is the
-// embedding. If `whole` is the number of rows that this rank has, it is embedding().
-// Shapes  weight [whole / t, D], ids integers [...], the result [..., D]
-at::Tensor embedding_over(const at::Tensor& weight, const at::Tensor& ids, int64_t whole);
-// cross_entropy() and token_logps() (head_loss.hpp) of x, in the region, and divided classes. The
-// result is the same on all ranks, and whole: it leaves the region by itself. The gradient of x is
-// this rank's term, as of any product in the region.
-at::Tensor cross_entropy_over(const at::Tensor& x,
-                              const at::Tensor& weight,
-                              const at::Tensor& labels,
-                              int64_t whole,
-                              const std::optional<at::Tensor>& bias,
-                              int64_t ignore_index,
-                              double label_smoothing,
-                              double z_loss);
-at::Tensor token_logps_over(const at::Tensor& x,
-                            const at::Tensor& weight,
-                            const at::Tensor& labels,
-                            int64_t whole,
-                            const std::optional<at::Tensor>& bias,
-                            int64_t ignore_index,
-                            double temperature);
 
 }  // namespace tenon

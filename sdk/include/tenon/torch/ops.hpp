@@ -287,6 +287,56 @@ inline at::Tensor expert_mlp(const at::Tensor& x,
   return op.call(x, gate, up, down, experts, weights, activation);
 }
 
+/* Enters the divided region of a block, in which each rank of a tensor group computes with its part
+ * of the parameters: TENON_BLOCK_DIVISIBLE in tenon/draft/tensor.h. All tensors that enter pass
+ * here, also integers such as positions. Returns x, converted as autocast says; the gradient is the
+ * sum over ranks. If ranks hold pieces of T, it gathers all positions, and the gradient is this
+ * rank's piece of the sum. On one rank, it returns x.
+ *
+ * Shapes  x as outside of the region; with pieces [B, T of this rank, ...], and the result is [B, T,
+ *         ...]
+ * Errors  c10::Error, with block, rank and positions, if axis 1 does not have the rank's positions
+ * Since   0.5 */
+inline at::Tensor tensor_in(const at::Tensor& x) {
+  static const auto op = internal::find<at::Tensor(const at::Tensor&)>("tenon::tensor_in");
+  return op.call(x);
+}
+
+/* Leaves the divided region: returns the sum of x over ranks; the gradient is the identity. Add a
+ * bias of the whole output after it. If ranks hold pieces of T, it returns this rank's piece of the
+ * sum. On one rank, it returns x. A hand-written backward calls tensor_out where its forward called
+ * tensor_in, and the reverse.
+ *
+ * Shapes  x as inside of the region; with pieces [B, T, ...], and the result is [B, T of this rank,
+ *         ...]
+ * Errors  as tensor_in
+ * Since   0.5 */
+inline at::Tensor tensor_out(const at::Tensor& x) {
+  static const auto op = internal::find<at::Tensor(const at::Tensor&)>("tenon::tensor_out");
+  return op.call(x);
+}
+
+/* Returns the sum of x over ranks, inside of the divided region. x is what this rank computed over
+ * `mine` of `whole` elements. Each element counts once, although several ranks may have it. The
+ * gradient is the same sum.
+ *
+ * Errors  c10::Error if x is not of floating point, or if ranks with `mine` elements each do not
+ *         have all elements equally often
+ * Since   0.5 */
+inline at::Tensor sum_over(const at::Tensor& x, int64_t mine, int64_t whole) {
+  static const auto op =
+      internal::find<at::Tensor(const at::Tensor&, int64_t, int64_t)>("tenon::sum_over");
+  return op.call(x, mine, whole);
+}
+
+/* Returns the maximum of x over ranks, inside of the divided region. No gradient.
+ *
+ * Since   0.5 */
+inline at::Tensor max_over(const at::Tensor& x) {
+  static const auto op = internal::find<at::Tensor(const at::Tensor&)>("tenon::max_over");
+  return op.call(x);
+}
+
 /* What updates of n parameters share. Lists have n tensors, in the order of the parameters. */
 struct Update {
   at::TensorList parameters; /* updated in place */
