@@ -4,6 +4,7 @@
 
 #include "host/kernels/first_order.hpp"
 #include "host/kernels/fused.hpp"
+#include "host/kernels/region_call.hpp"
 #include "host/kernels/row_math.hpp"
 
 #include <ATen/ATen.h>
@@ -142,9 +143,8 @@ class Embedding : public torch::autograd::Function<Embedding> {
   }
 };
 
-}  // namespace
-
-at::Tensor embedding(const at::Tensor& weight, const at::Tensor& ids) {
+// 64-bit, and checked on a CPU.
+at::Tensor checked_ids(const at::Tensor& weight, const at::Tensor& ids, int64_t num_rows) {
   TORCH_CHECK(weight.dim() == 2,
               "tenon::embedding: weight ",
               weight.sizes(),
@@ -155,14 +155,41 @@ at::Tensor embedding(const at::Tensor& weight, const at::Tensor& ids) {
               "; expected integers");
   const at::Tensor wide = ids.to(at::kLong);
   if (!ids.device().is_cpu()) {
-    return at::embedding(weight, wide);
+    return wide;
   }
   const at::Tensor dense = wide.contiguous();
-  check_ids(dense, weight.size(0));
-  if (is_fused("embedding", weight) && dense.numel() > 0) {
-    return Embedding::apply(weight, dense);
+  check_ids(dense, num_rows);
+  return dense;
+}
+
+at::Tensor rows_of_ids(const at::Tensor& weight, const at::Tensor& ids) {
+  const bool is_own = ids.device().is_cpu() && ids.numel() > 0 && is_fused("embedding", weight);
+  return is_own ? Embedding::apply(weight, ids) : at::embedding(weight, ids);
+}
+
+}  // namespace
+
+at::Tensor embedding(const at::Tensor& weight, const at::Tensor& ids) {
+  return rows_of_ids(weight, checked_ids(weight, ids, weight.size(0)));
+}
+
+at::Tensor embedding_over(const at::Tensor& weight, const at::Tensor& ids, int64_t whole) {
+  const at::Tensor all = checked_ids(weight, ids, whole);
+  const int64_t num_rows = weight.size(0);
+  const int64_t copies = num_copies("embedding_over", num_rows, whole);
+  const TensorRegionPtr& region = tensor_region();
+  if (!region) {
+    return rows_of_ids(weight, all);
   }
-  return at::embedding(weight, dense);
+  if (all.is_cuda()) {  // as libtorch's lookup: it sees ids of this rank only
+    at::_assert_async(all.ge(0).logical_and(all.lt(whole)).all(), "an id is not a row of weight");
+  }
+  const int64_t rank = region->ranks->rank();
+  const at::Tensor own = all - rank / copies * num_rows;
+  const at::Tensor is_elsewhere =
+      rank % copies == 0 ? own.lt(0).logical_or(own.ge(num_rows)) : at::ones_like(own, at::kBool);
+  return rows_of_ids(weight, own.masked_fill(is_elsewhere, 0))
+      .masked_fill(is_elsewhere.unsqueeze(-1), 0);
 }
 
 }  // namespace tenon

@@ -17,4 +17,13 @@ namespace tenon {
 //         weight is not a matrix or ids are not integers
 at::Tensor embedding(const at::Tensor& weight, const at::Tensor& ids);
 
+// This rank's term of weight[ids] in a divided region (tensor_region.hpp): ranks divide the `whole`
+// rows in rank order. Rows of other ranks are 0, so that the sum over ranks is the embedding. If
+// several ranks have the same rows, the first of them has the term. Without a region, embedding().
+//
+// Shapes  weight [rows of this rank, D]; otherwise as embedding()
+// Errors  as embedding(), for ids outside [0, whole); c10::Error if ranks do not have all rows
+//         equally often
+at::Tensor embedding_over(const at::Tensor& weight, const at::Tensor& ids, int64_t whole);
+
 }  // namespace tenon

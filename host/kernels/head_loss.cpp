@@ -7,6 +7,8 @@
 #include "host/kernels/autocast.hpp"
 #include "host/kernels/first_order.hpp"
 #include "host/kernels/fused.hpp"
+#include "host/kernels/head_arguments.hpp"
+#include "host/kernels/head_classes.hpp"
 #include "host/kernels/head_rows.hpp"
 #include "host/kernels/head_tiles.hpp"
 #include "host/kernels/linear_map.hpp"
@@ -33,6 +35,7 @@ struct Head {
   at::Tensor weight_VD;
   at::Tensor bias_V;
   at::Tensor labels_N;  // 64-bit
+  HeadClasses classes;  // of the rows of the weight
 };
 
 // The head on the rows that rows_to_compute() returned.
@@ -40,11 +43,13 @@ Head head_on_rows(const at::Tensor& rows_R,
                   const at::Tensor& x_ND,
                   const at::Tensor& weight_VD,
                   const std::optional<at::Tensor>& bias_V,
-                  const at::Tensor& labels_N) {
+                  const at::Tensor& labels_N,
+                  const HeadClasses& classes) {
   return {.x_ND = chosen_rows(x_ND, rows_R),
           .weight_VD = weight_VD,
           .bias_V = bias_V.value_or(at::Tensor()),
-          .labels_N = chosen_rows(labels_N, rows_R)};
+          .labels_N = chosen_rows(labels_N, rows_R),
+          .classes = classes};
 }
 
 at::Tensor rows_of(const at::Tensor& x, const LogitTileRange& at) {
@@ -78,8 +83,8 @@ int64_t rows_a_task(int64_t columns) {
 LogitTile own_tile(const Head& head, const LogitTileRange& at, at::Tensor& logits_RC) {
   return {.logits = logits_RC.mutable_data_ptr<float>(),
           .columns = at.columns,
-          .first = at.column,
-          .num_classes = head.weight_VD.size(0),
+          .first = head.classes.first + at.column,
+          .num_classes = head.classes.whole,
           .labels = head.labels_N.const_data_ptr<int64_t>() + at.row};
 }
 
@@ -98,7 +103,7 @@ at::Tensor losses_of(const Head& head, const HeadOptions& options, const HeadRow
   for (int64_t i = 0; i < N; ++i) {
     losses[i] = labels[i] == options.ignore_index
                     ? 0.0f
-                    : static_cast<float>(loss_of(rows[i], head.weight_VD.size(0), options));
+                    : static_cast<float>(loss_of(rows[i], head.classes.whole, options));
   }
   return loss_N;
 }
@@ -116,6 +121,7 @@ Losses own_losses(const Head& head, const HeadOptions& options) {
       add_tile(tile, options, all + at.row, begin, end);
     });
   });
+  add_classes_of_ranks(head.classes, saved);
   return {losses_of(head, options, all), saved};
 }
 
@@ -124,12 +130,57 @@ struct LossesAndSlopes {
   at::Tensor dx_ND;  // the gradient of each row's loss by x
 };
 
+// Turns sums of exp(x - largest) weight, over this rank's classes without the label, into
+// gradients.
+void scale_slopes(const Head& head,
+                  const HeadOptions& options,
+                  const HeadRow* rows,
+                  const at::Tensor& largest_N,
+                  const at::Tensor& dx_ND) {
+  const int64_t N = head.x_ND.size(0);
+  const at::Tensor is_counted_N = head.labels_N.ne(options.ignore_index);
+  const at::Tensor label_N = head.labels_N - head.classes.first;
+  const at::Tensor is_here_N =
+      label_N.ge(0).logical_and(label_N.lt(head.weight_VD.size(0))).logical_and(is_counted_N);
+  // Per row: factors of the sum over other classes, of the label's weight, and of the sum over all.
+  const at::Tensor others_N1 = at::zeros({N, 1}, head.x_ND.options());
+  const at::Tensor at_label_N1 = at::zeros({N, 1}, head.x_ND.options());
+  const at::Tensor spread_N1 = at::zeros({N, 1}, head.x_ND.options());
+  auto* const others = others_N1.mutable_data_ptr<float>();
+  auto* const at_label = at_label_N1.mutable_data_ptr<float>();
+  auto* const spread = spread_N1.mutable_data_ptr<float>();
+  const bool* const is_counted = is_counted_N.const_data_ptr<bool>();
+  const bool* const is_here = is_here_N.const_data_ptr<bool>();
+  const double* const largest = largest_N.const_data_ptr<double>();
+  for (int64_t i = 0; i < N; ++i) {
+    if (is_counted[i]) {
+      const HeadSlopes of = slopes_of(rows[i], head.classes.whole, options);
+      const double scale =
+          largest[i] == rows[i].largest ? 1.0 : std::exp(largest[i] - rows[i].largest);
+      others[i] = static_cast<float>(of.others * scale);
+      // The sum over all has the spread.
+      at_label[i] = is_here[i] ? static_cast<float>(of.at_label + of.spread) : 0.0f;
+      spread[i] = static_cast<float>(of.spread);
+    }
+  }
+  const at::Tensor row_N = label_N * is_here_N;
+  dx_ND.mul_(others_N1).addcmul_(head.weight_VD.index_select(0, row_N), at_label_N1);
+  if (options.label_smoothing > 0.0) {
+    dx_ND.addcmul_(spread_N1, head.weight_VD.sum(0, /*keepdim=*/true), -1);
+  }
+  if (!head.classes.adds_gradients()) {
+    dx_ND.zero_();
+  }
+}
+
 // Sum over the classes of softmax(x) weight, without that of the label, which is added with its own
 // factor: where the label is nearly certain, that factor is a small difference.
 LossesAndSlopes own_losses_and_slopes(const Head& head, const HeadOptions& options) {
   const int64_t N = head.x_ND.size(0);
   const int64_t V = head.weight_VD.size(0);
-  std::vector<HeadRow> rows(static_cast<size_t>(N));
+  at::Tensor rows_N4 = at::empty({N, 4}, head.x_ND.options().dtype(at::kDouble));
+  auto* const rows = reinterpret_cast<HeadRow*>(rows_N4.mutable_data_ptr<double>());
+  std::fill(rows, rows + N, HeadRow{});
   const at::Tensor factor_N1 = at::empty({N, 1}, head.x_ND.options());
   auto* const factors = factor_N1.mutable_data_ptr<float>();
   const at::Tensor dx_ND = at::empty_like(head.x_ND);
@@ -137,7 +188,7 @@ LossesAndSlopes own_losses_and_slopes(const Head& head, const HeadOptions& optio
     at::Tensor p_RC = logits_at(head, at).contiguous();
     const LogitTile tile = own_tile(head, at, p_RC);
     at::parallel_for(0, at.rows, rows_a_task(at.columns), [&](int64_t begin, int64_t end) {
-      add_and_exponentiate(tile, options, rows.data() + at.row, factors + at.row, begin, end);
+      add_and_exponentiate(tile, options, rows + at.row, factors + at.row, begin, end);
     });
     const at::Tensor part_RD = product_grad_input(p_RC, classes_of(head.weight_VD, at));
     at::Tensor dx_RD = rows_of(dx_ND, at);
@@ -147,29 +198,10 @@ LossesAndSlopes own_losses_and_slopes(const Head& head, const HeadOptions& optio
       at::addcmul_out(dx_RD, part_RD, dx_RD, rows_of(factor_N1, at));
     }
   });
-  // Per row: factors of the sum over other classes, of the label's weight, and of the sum over all.
-  const at::Tensor others_N1 = at::zeros({N, 1}, head.x_ND.options());
-  const at::Tensor at_label_N1 = at::zeros({N, 1}, head.x_ND.options());
-  const at::Tensor spread_N1 = at::zeros({N, 1}, head.x_ND.options());
-  auto* const others = others_N1.mutable_data_ptr<float>();
-  auto* const at_label = at_label_N1.mutable_data_ptr<float>();
-  auto* const spread = spread_N1.mutable_data_ptr<float>();
-  const at::Tensor counted_N = head.labels_N.ne(options.ignore_index);
-  const bool* const is_counted = counted_N.const_data_ptr<bool>();
-  for (int64_t i = 0; i < N; ++i) {
-    if (is_counted[i]) {
-      const HeadSlopes of = slopes_of(rows[static_cast<size_t>(i)], V, options);
-      others[i] = static_cast<float>(of.others);
-      at_label[i] = static_cast<float>(of.at_label + of.spread);  // the sum over all has the spread
-      spread[i] = static_cast<float>(of.spread);
-    }
-  }
-  const at::Tensor label_N = head.labels_N * counted_N;
-  dx_ND.mul_(others_N1).addcmul_(head.weight_VD.index_select(0, label_N), at_label_N1);
-  if (options.label_smoothing > 0.0) {
-    dx_ND.addcmul_(spread_N1, head.weight_VD.sum(0, /*keepdim=*/true), -1);
-  }
-  return {losses_of(head, options, rows.data()), dx_ND};
+  const at::Tensor largest_N = rows_N4.select(1, 0).clone();  // of the classes in dx
+  add_classes_of_ranks(head.classes, rows_N4);
+  scale_slopes(head, options, rows, largest_N, dx_ND);
+  return {losses_of(head, options, rows), dx_ND};
 }
 
 at::Tensor own_gradient(const Head& head,
@@ -196,7 +228,7 @@ struct LabelColumns {
 };
 
 LabelColumns label_columns(const Head& head, const LogitTileRange& at) {
-  const at::Tensor column_R = rows_of(head.labels_N, at) - at.column;
+  const at::Tensor column_R = rows_of(head.labels_N, at) - (head.classes.first + at.column);
   const at::Tensor is_there_R = column_R.ge(0).logical_and(column_R.lt(at.columns));
   return {is_there_R, column_R.masked_fill(is_there_R.logical_not(), 0).unsqueeze(1)};
 }
@@ -205,9 +237,10 @@ Losses plain_losses(const Head& head, const HeadOptions& options) {
   const int64_t N = head.x_ND.size(0);
   const int64_t V = head.weight_VD.size(0);
   const at::TensorOptions kind = head.x_ND.options().dtype(sum_dtype(head.x_ND));
-  const at::Tensor z_N = at::full({N}, -std::numeric_limits<double>::infinity(), kind);
-  const at::Tensor at_label_N = at::zeros({N}, kind);
-  const at::Tensor total_N = at::zeros({N}, kind);
+  at::Tensor sums_3N = at::zeros({3, N}, kind);
+  at::Tensor z_N = sums_3N[0].fill_(-std::numeric_limits<double>::infinity());
+  at::Tensor at_label_N = sums_3N[1];
+  at::Tensor total_N = sums_3N[2];
   visit_logit_tiles(N, V, [&](const LogitTileRange& at) {
     const at::Tensor logits_RC = logits_at(head, at).to(kind.dtype());
     at::Tensor z_R = rows_of(z_N, at);
@@ -220,9 +253,13 @@ Losses plain_losses(const Head& head, const HeadOptions& options) {
       rows_of(total_N, at).add_(logits_RC.sum(-1));
     }
   });
+  sums_3N = sums_of_ranks(head.classes, sums_3N);
+  z_N = sums_3N[0].clone();
+  at_label_N = sums_3N[1];
+  total_N = sums_3N[2];
   at::Tensor loss_N = z_N - (1.0 - options.label_smoothing) * at_label_N;
   if (options.label_smoothing > 0.0) {
-    loss_N.sub_(total_N, options.label_smoothing / static_cast<double>(V));
+    loss_N.sub_(total_N, options.label_smoothing / static_cast<double>(head.classes.whole));
   }
   if (options.z_loss > 0.0) {
     loss_N.add_(z_N.square(), options.z_loss);
@@ -242,7 +279,7 @@ at::Tensor plain_gradient(const Head& head,
     g_RC.mul_(1.0 + 2.0 * options.z_loss * z_R1);
   }
   if (options.label_smoothing > 0.0) {
-    g_RC.sub_(options.label_smoothing / static_cast<double>(head.weight_VD.size(0)));
+    g_RC.sub_(options.label_smoothing / static_cast<double>(head.classes.whole));
   }
   const LabelColumns label = label_columns(head, at);
   const at::Tensor row_R = at::arange(at.rows, head.labels_N.options());
@@ -297,10 +334,11 @@ class HeadLoss : public torch::autograd::Function<HeadLoss> {
                             const std::optional<at::Tensor>& bias_V,
                             const at::Tensor& labels_N,
                             const HeadOptions& options,
+                            const HeadClasses& classes,
                             Kernels kernels) {
     const at::AutoDispatchBelowADInplaceOrView below;
     const at::Tensor rows_R = rows_to_compute(labels_N, options.ignore_index);
-    const Head head = head_on_rows(rows_R, x_ND, weight_VD, bias_V, labels_N);
+    const Head head = head_on_rows(rows_R, x_ND, weight_VD, bias_V, labels_N, classes);
     const bool is_own = kernels == Kernels::kOwn;
     const Losses out = is_own ? own_losses(head, options) : plain_losses(head, options);
     context->save_for_backward(
@@ -309,6 +347,9 @@ class HeadLoss : public torch::autograd::Function<HeadLoss> {
     context->saved_data["ignore_index"] = options.ignore_index;
     context->saved_data["label_smoothing"] = options.label_smoothing;
     context->saved_data["z_loss"] = options.z_loss;
+    context->saved_data["first_class"] = classes.first;
+    context->saved_data["num_classes"] = classes.whole;
+    context->saved_data["adds_gradients"] = classes.adds_gradients();
     context->saved_data["is_own"] = is_own;
     return scattered_rows(out.loss_N, rows_R, x_ND.size(0));
   }
@@ -319,7 +360,10 @@ class HeadLoss : public torch::autograd::Function<HeadLoss> {
     // The tensors have their final dtypes.
     const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
     const torch::autograd::variable_list saved = context->get_saved_variables();
-    const Head head{saved[0], saved[1], saved[2], saved[3]};
+    const HeadClasses classes{.first = context->saved_data["first_class"].toInt(),
+                              .whole = context->saved_data["num_classes"].toInt(),
+                              .call = {}};
+    const Head head{saved[0], saved[1], saved[2], saved[3], classes};
     const HeadOptions options{.ignore_index = context->saved_data["ignore_index"].toInt(),
                               .label_smoothing = context->saved_data["label_smoothing"].toDouble(),
                               .z_loss = context->saved_data["z_loss"].toDouble()};
@@ -331,12 +375,13 @@ class HeadLoss : public torch::autograd::Function<HeadLoss> {
     TileSum dw(context->needs_input_grad(1), head.weight_VD.sizes(), kind);
     TileSum db(
         head.bias_V.defined() && context->needs_input_grad(2), {head.weight_VD.size(0)}, kind);
-    if (head.x_ND.size(0) == 0) {  // no tiles
+    const int64_t N = context->saved_data["adds_gradients"].toBool() ? head.x_ND.size(0) : 0;
+    if (N == 0) {  // no tiles
       dx.clear();
       dw.clear();
       db.clear();
     }
-    visit_logit_tiles(head.x_ND.size(0), head.weight_VD.size(0), [&](const LogitTileRange& at) {
+    visit_logit_tiles(N, head.weight_VD.size(0), [&](const LogitTileRange& at) {
       const at::Tensor g_RC = is_own ? own_gradient(head, options, saved[4], seed_N, at)
                                      : plain_gradient(head, options, saved[4], seed_N, at);
       if (dx.is_wanted()) {
@@ -355,6 +400,7 @@ class HeadLoss : public torch::autograd::Function<HeadLoss> {
             db.as(head.weight_VD.scalar_type()),
             at::Tensor(),
             at::Tensor(),
+            at::Tensor(),
             at::Tensor()};
   }
 };
@@ -368,10 +414,11 @@ class FrozenHeadLoss : public torch::autograd::Function<FrozenHeadLoss> {
                             const at::Tensor& weight_VD,
                             const std::optional<at::Tensor>& bias_V,
                             const at::Tensor& labels_N,
-                            const HeadOptions& options) {
+                            const HeadOptions& options,
+                            const HeadClasses& classes) {
     const at::AutoDispatchBelowADInplaceOrView below;
     const at::Tensor rows_R = rows_to_compute(labels_N, options.ignore_index);
-    const Head head = head_on_rows(rows_R, x_ND, weight_VD, bias_V, labels_N);
+    const Head head = head_on_rows(rows_R, x_ND, weight_VD, bias_V, labels_N, classes);
     const LossesAndSlopes out = own_losses_and_slopes(head, options);
     context->save_for_backward({out.dx_ND, rows_R});
     return scattered_rows(out.loss_N, rows_R, x_ND.size(0));
@@ -382,113 +429,31 @@ class FrozenHeadLoss : public torch::autograd::Function<FrozenHeadLoss> {
     check_first_order("cross_entropy", "tenon::linear and a loss of its result");
     const torch::autograd::variable_list saved = context->get_saved_variables();
     const at::Tensor seed_R1 = chosen_rows(grads[0], saved[1]).unsqueeze(1);
-    torch::autograd::variable_list out(5);  // by x alone
+    torch::autograd::variable_list out(6);  // by x alone
     out[0] = scattered_rows(saved[0] * seed_R1, saved[1], grads[0].size(0));
     return out;
   }
 };
 
-// ---- checks ----
-
-void check_shapes(std::string_view op,
-                  const at::Tensor& x,
-                  const at::Tensor& weight,
-                  const at::Tensor& labels,
-                  const at::Tensor& bias) {
-  TORCH_CHECK(x.dim() == labels.dim() + 1 &&
-                  x.sizes().slice(0, static_cast<size_t>(labels.dim())) == labels.sizes() &&
-                  weight.dim() == 2 && weight.size(0) > 0 && weight.size(1) == x.size(-1),
-              "tenon::",
-              op,
-              ": x ",
-              x.sizes(),
-              ", weight ",
-              weight.sizes(),
-              " and labels ",
-              labels.sizes(),
-              " do not match; expected [..., D], [V, D] and [...], with V at least 1");
-  TORCH_CHECK(!bias.defined() || (bias.dim() == 1 && bias.size(0) == weight.size(0)),
-              "tenon::",
-              op,
-              ": bias ",
-              bias.defined() ? bias.sizes() : at::IntArrayRef(),
-              " does not match weight ",
-              weight.sizes(),
-              "; expected [V]");
-  TORCH_CHECK(at::isIntegralType(labels.scalar_type(), /*includeBool=*/false),
-              "tenon::",
-              op,
-              ": labels are ",
-              labels.scalar_type(),
-              "; expected integers");
-}
-
-void check_dtypes(std::string_view op,
-                  const at::Tensor& x,
-                  const at::Tensor& weight,
-                  const at::Tensor& bias) {
-  TORCH_CHECK(at::isFloatingType(x.scalar_type()) && weight.scalar_type() == x.scalar_type() &&
-                  (!bias.defined() || bias.scalar_type() == x.scalar_type()),
-              "tenon::",
-              op,
-              ": x is ",
-              x.scalar_type(),
-              ", weight ",
-              weight.scalar_type(),
-              " and bias ",
-              bias.defined() ? c10::toString(bias.scalar_type()) : "absent",
-              "; expected one floating-point dtype");
-}
-
-// A GPU stops by an assertion, without a wait for the values.
-void check_labels(std::string_view op,
-                  const at::Tensor& labels_N,
-                  at::IntArrayRef shape,
-                  int64_t num_classes,
-                  int64_t ignore_index) {
-  if (labels_N.is_cuda()) {
-    at::_assert_async(labels_N.ge(0)
-                          .logical_and(labels_N.lt(num_classes))
-                          .logical_or(labels_N.eq(ignore_index))
-                          .all(),
-                      "a label is neither a row of weight nor ignore_index");
-  }
-  if (!labels_N.device().is_cpu()) {
-    return;
-  }
-  const int64_t* const values = labels_N.const_data_ptr<int64_t>();
-  for (int64_t i = 0; i < labels_N.numel(); ++i) {
-    TORCH_CHECK_INDEX((values[i] >= 0 && values[i] < num_classes) || values[i] == ignore_index,
-                      "tenon::",
-                      op,
-                      ": label ",
-                      values[i],
-                      " at position ",
-                      i,
-                      " of labels ",
-                      shape,
-                      " is neither in [0, ",
-                      num_classes,
-                      "), the rows of weight, nor ignore_index (",
-                      ignore_index,
-                      ")");
-  }
-}
+// ---- operators ----
 
 at::Tensor head_loss(std::string_view op,
                      const at::Tensor& x,
                      const at::Tensor& weight,
                      const at::Tensor& labels,
                      const at::Tensor& bias,
+                     std::optional<int64_t> whole,
                      const HeadOptions& options) {
-  check_shapes(op, x, weight, labels, bias);
+  check_head_shapes(op, x, weight, labels, bias);
   const AutocastCopies copies(x);
   const at::Tensor in = copies.of(x);
   const at::Tensor w = copies.of(weight);
   const at::Tensor b = bias.defined() ? copies.of(bias) : bias;
-  check_dtypes(op, in, w, b);
+  check_head_dtypes(op, in, w, b);
+  const HeadClasses classes =
+      whole ? head_classes(op, w.size(0), *whole) : HeadClasses{.whole = w.size(0), .call = {}};
   const at::Tensor labels_N = labels.reshape({-1}).to(at::kLong).contiguous();
-  check_labels(op, labels_N, labels.sizes(), w.size(0), options.ignore_index);
+  check_labels(op, labels_N, labels.sizes(), classes.whole, options.ignore_index);
   const at::Tensor x_ND = in.reshape({labels_N.numel(), w.size(1)}).contiguous();
   if (labels_N.numel() == 0) {  // zeros that depend on the inputs
     const at::Tensor none = x_ND.sum(-1) * w.sum() + (b.defined() ? b.sum() : w.sum());
@@ -499,11 +464,55 @@ at::Tensor head_loss(std::string_view op,
   const bool trains_head = w.requires_grad() || (b.defined() && b.requires_grad());
   if (kernels == Kernels::kOwn && at::GradMode::is_enabled() && in.requires_grad() &&
       !trains_head) {
-    return FrozenHeadLoss::apply(x_ND, w.contiguous(), bias_V, labels_N, options)
+    return FrozenHeadLoss::apply(x_ND, w.contiguous(), bias_V, labels_N, options, classes)
         .view(labels.sizes());
   }
-  return HeadLoss::apply(x_ND, w.contiguous(), bias_V, labels_N, options, kernels)
+  return HeadLoss::apply(x_ND, w.contiguous(), bias_V, labels_N, options, classes, kernels)
       .view(labels.sizes());
+}
+
+at::Tensor cross_entropy_of(std::string_view op,
+                            const at::Tensor& x,
+                            const at::Tensor& weight,
+                            const at::Tensor& labels,
+                            std::optional<int64_t> whole,
+                            const std::optional<at::Tensor>& bias,
+                            const HeadOptions& o) {
+  TORCH_CHECK(o.label_smoothing >= 0.0 && o.label_smoothing <= 1.0 && o.z_loss >= 0.0 &&
+                  std::isfinite(o.z_loss),
+              "tenon::",
+              op,
+              ": label_smoothing ",
+              o.label_smoothing,
+              " must be in [0, 1], and z_loss ",
+              o.z_loss,
+              " must be finite and not negative");
+  return head_loss(op, x, weight_elements(weight), labels, bias.value_or(at::Tensor()), whole, o);
+}
+
+at::Tensor token_logps_of(std::string_view op,
+                          const at::Tensor& x,
+                          const at::Tensor& weight,
+                          const at::Tensor& labels,
+                          std::optional<int64_t> whole,
+                          const std::optional<at::Tensor>& bias,
+                          int64_t ignore_index,
+                          double temperature) {
+  TORCH_CHECK(temperature > 0.0 && std::isfinite(temperature),
+              "tenon::",
+              op,
+              ": temperature ",
+              temperature,
+              " must be finite and positive");
+  at::Tensor in = x;
+  at::Tensor b = bias.value_or(at::Tensor());
+  if (temperature != 1.0) {  // of the logits: x has fewer elements
+    in = in / temperature;
+    b = b.defined() ? b / temperature : b;
+  }
+  const at::Tensor loss =
+      head_loss(op, in, weight_elements(weight), labels, b, whole, {.ignore_index = ignore_index});
+  return at::rsub(loss, 0);  // not neg(): 0 stays 0 where a label is ignored
 }
 
 }  // namespace
@@ -515,17 +524,30 @@ at::Tensor cross_entropy(const at::Tensor& x,
                          int64_t ignore_index,
                          double label_smoothing,
                          double z_loss) {
-  TORCH_CHECK(
-      label_smoothing >= 0.0 && label_smoothing <= 1.0 && z_loss >= 0.0 && std::isfinite(z_loss),
-      "tenon::cross_entropy: label_smoothing ",
-      label_smoothing,
-      " must be in [0, 1], and z_loss ",
-      z_loss,
-      " must be finite and not negative");
-  const HeadOptions options{
-      .ignore_index = ignore_index, .label_smoothing = label_smoothing, .z_loss = z_loss};
-  return head_loss(
-      "cross_entropy", x, weight_elements(weight), labels, bias.value_or(at::Tensor()), options);
+  return cross_entropy_of("cross_entropy",
+                          x,
+                          weight,
+                          labels,
+                          std::nullopt,
+                          bias,
+                          {ignore_index, label_smoothing, z_loss});
+}
+
+at::Tensor cross_entropy_over(const at::Tensor& x,
+                              const at::Tensor& weight,
+                              const at::Tensor& labels,
+                              int64_t whole,
+                              const std::optional<at::Tensor>& bias,
+                              int64_t ignore_index,
+                              double label_smoothing,
+                              double z_loss) {
+  return cross_entropy_of("cross_entropy_over",
+                          x,
+                          weight,
+                          labels,
+                          whole,
+                          bias,
+                          {ignore_index, label_smoothing, z_loss});
 }
 
 at::Tensor token_logps(const at::Tensor& x,
@@ -534,19 +556,19 @@ at::Tensor token_logps(const at::Tensor& x,
                        const std::optional<at::Tensor>& bias,
                        int64_t ignore_index,
                        double temperature) {
-  TORCH_CHECK(temperature > 0.0 && std::isfinite(temperature),
-              "tenon::token_logps: temperature ",
-              temperature,
-              " must be finite and positive");
-  at::Tensor in = x;
-  at::Tensor b = bias.value_or(at::Tensor());
-  if (temperature != 1.0) {  // of the logits: x has fewer elements
-    in = in / temperature;
-    b = b.defined() ? b / temperature : b;
-  }
-  const at::Tensor loss = head_loss(
-      "token_logps", in, weight_elements(weight), labels, b, {.ignore_index = ignore_index});
-  return at::rsub(loss, 0);  // not neg(): 0 stays 0 where a label is ignored
+  return token_logps_of(
+      "token_logps", x, weight, labels, std::nullopt, bias, ignore_index, temperature);
+}
+
+at::Tensor token_logps_over(const at::Tensor& x,
+                            const at::Tensor& weight,
+                            const at::Tensor& labels,
+                            int64_t whole,
+                            const std::optional<at::Tensor>& bias,
+                            int64_t ignore_index,
+                            double temperature) {
+  return token_logps_of(
+      "token_logps_over", x, weight, labels, whole, bias, ignore_index, temperature);
 }
 
 }  // namespace tenon

@@ -54,4 +54,33 @@ at::Tensor token_logps(const at::Tensor& x,
                        int64_t ignore_index,
                        double temperature);
 
+// ---- in a divided region (tensor_region.hpp), whose ranks divide the `whole` classes in rank
+// order
+
+// cross_entropy() of all classes. The result is the same on all ranks, and leaves the region by
+// itself: one exchange of a few numbers per row. The gradient of x is this rank's term, as that of
+// any product in the region. If several ranks have the same classes, the first of them has the
+// terms. Without a region, cross_entropy().
+//
+// Shapes  weight [classes of this rank, D] and bias likewise; otherwise as cross_entropy
+// Errors  as cross_entropy, for labels outside [0, whole); c10::Error if ranks do not have all
+//         classes equally often
+at::Tensor cross_entropy_over(const at::Tensor& x,
+                              const at::Tensor& weight,
+                              const at::Tensor& labels,
+                              int64_t whole,
+                              const std::optional<at::Tensor>& bias,
+                              int64_t ignore_index,
+                              double label_smoothing,
+                              double z_loss);
+
+// The same for token_logps().
+at::Tensor token_logps_over(const at::Tensor& x,
+                            const at::Tensor& weight,
+                            const at::Tensor& labels,
+                            int64_t whole,
+                            const std::optional<at::Tensor>& bias,
+                            int64_t ignore_index,
+                            double temperature);
+
 }  // namespace tenon

@@ -55,6 +55,12 @@ void add_tile(
   }
 }
 
+void add_row(HeadRow& row, const HeadRow& part) {
+  merge(row, {.largest = part.largest, .sum = part.sum});
+  row.at_label += part.at_label;
+  row.total += part.total;
+}
+
 void add_and_exponentiate(const LogitTile& tile,
                           const HeadOptions& options,
                           HeadRow* rows,

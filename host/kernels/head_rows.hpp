@@ -40,6 +40,9 @@ struct LogitTile {
 void add_tile(
     const LogitTile& tile, const HeadOptions& options, HeadRow* rows, int64_t begin, int64_t end);
 
+// Adds what another row has of other classes, with the same label.
+void add_row(HeadRow& row, const HeadRow& part);
+
 // Adds the tile as above. Then replaces its logits by exp(x - m) for the m of the tiles so far, and
 // that of the label by 0; all of an ignored row by 0. Sets factors[i] to exp(old m - m): a sum over
 // earlier tiles, times the factor, fits this tile.

@@ -161,6 +161,13 @@ class Library {
     add("tensor_in(Tensor x) -> Tensor", tensor_in);
     add("tensor_out(Tensor x) -> Tensor", tensor_out);
     add("sum_over(Tensor x, int mine, int whole) -> Tensor", sum_over);
+    add("embedding_over(Tensor weight, Tensor ids, int whole) -> Tensor", embedding_over);
+    add("cross_entropy_over(Tensor x, Tensor weight, Tensor labels, int whole, Tensor? bias=None, "
+        "int ignore_index=-100, float label_smoothing=0.0, float z_loss=0.0) -> Tensor",
+        cross_entropy_over);
+    add("token_logps_over(Tensor x, Tensor weight, Tensor labels, int whole, Tensor? bias=None, "
+        "int ignore_index=-100, float temperature=1.0) -> Tensor",
+        token_logps_over);
     add("max_over(Tensor x) -> Tensor", max_over);
     add("is_fused(str op, ScalarType dtype, Device device) -> bool", is_fused_op);
   }

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <numeric>
-#include <vector>
 
 namespace tenon {
 namespace {
@@ -81,7 +80,7 @@ std::string RegionCall::name() const {
   return "block '" + region->block + "', " + op;
 }
 
-RegionCall begin_call(const TensorRegionPtr& region, const char* op) {
+RegionCall begin_call(const TensorRegionPtr& region, std::string_view op) {
   return {region, c10::str(op, " ", ++region->number)};
 }
 
@@ -146,6 +145,27 @@ at::Tensor max_of_ranks(const RegionCall& call, const at::Tensor& x) {
     call.region->ranks->max(whole, call.name());
   }
   return whole;
+}
+
+std::vector<at::Tensor> of_all_ranks(const RegionCall& call, const at::Tensor& x) {
+  check_device(call, x);
+  return call.region->ranks->gather(x.detach().contiguous(), call.name());
+}
+
+int64_t num_copies(std::string_view op, int64_t mine, int64_t whole) {
+  const TensorRegionPtr& region = tensor_region();
+  const int64_t size = region ? region->ranks->size() : 1;
+  TORCH_CHECK(mine > 0 && mine <= whole && size * mine % whole == 0,
+              "tenon::",
+              op,
+              ": ",
+              size,
+              " ranks with ",
+              mine,
+              " elements each do not have ",
+              whole,
+              " elements equally often");
+  return size * mine / whole;
 }
 
 }  // namespace tenon

@@ -11,6 +11,8 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
+#include <vector>
 
 namespace tenon {
 
@@ -25,7 +27,7 @@ struct RegionCall {
 };
 
 // Begins the next call of a region.
-RegionCall begin_call(const TensorRegionPtr& region, const char* op);
+RegionCall begin_call(const TensorRegionPtr& region, std::string_view op);
 
 // For functions of autograd: their backward may run on a thread without the region.
 void save_call(torch::autograd::AutogradContext& context, const RegionCall& call);
@@ -43,5 +45,13 @@ at::Tensor sum_pieces(const RegionCall& call, const at::Tensor& x);
 at::Tensor sum_of_ranks(const RegionCall& call, const at::Tensor& x);
 // Returns the maximum over ranks.
 at::Tensor max_of_ranks(const RegionCall& call, const at::Tensor& x);
+// Returns x of each rank, in rank order.
+// Shapes  x has the same shape on all ranks
+std::vector<at::Tensor> of_all_ranks(const RegionCall& call, const at::Tensor& x);
+
+// Returns how many adjacent ranks of this thread's region have the same `mine` of `whole` elements;
+// without a region, the only rank has all.
+// Errors  c10::Error if ranks do not have all elements equally often
+int64_t num_copies(std::string_view op, int64_t mine, int64_t whole);
 
 }  // namespace tenon

@@ -112,18 +112,10 @@ at::Tensor tensor_out(const at::Tensor& x) {
 }
 
 at::Tensor sum_over(const at::Tensor& x, int64_t mine, int64_t whole) {
-  const TensorRegionPtr& region = tensor_region();
-  const int64_t size = region ? region->ranks->size() : 1;
   TORCH_CHECK(x.is_floating_point(), "tenon::sum_over: x is ", x.scalar_type());
-  TORCH_CHECK(mine > 0 && mine <= whole && size * mine % whole == 0,
-              "tenon::sum_over: ",
-              size,
-              " ranks with ",
-              mine,
-              " elements each do not have ",
-              whole,
-              " elements equally often");
-  return region ? add_over(begin_call(region, "sum_over"), x, size * mine / whole) : x;
+  const int64_t copies = num_copies("sum_over", mine, whole);
+  const TensorRegionPtr& region = tensor_region();
+  return region ? add_over(begin_call(region, "sum_over"), x, copies) : x;
 }
 
 at::Tensor max_over(const at::Tensor& x) {

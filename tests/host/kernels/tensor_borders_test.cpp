@@ -6,9 +6,6 @@
 
 #include <tenon/torch/ops.hpp>
 
-#include "host/kernels/operators.hpp"
-
-#include <ATen/autocast_mode.h>
 #include <torch/csrc/autograd/autograd.h>
 
 #include <chrono>
@@ -19,35 +16,11 @@
 #include <vector>
 
 #include "tests/host/kernels/kernel_rig.hpp"
+#include "tests/host/kernels/region_rig.hpp"
 #include "tests/support/catch.hpp"
-#include "tests/support/thread_tensor_ranks.hpp"
 
 namespace tenon {
 namespace {
-
-using Tensors = std::vector<at::Tensor>;
-using Lengths = std::vector<int64_t>;
-using OfRank = std::function<Tensors(const TensorRegionPtr& region)>;
-
-// Runs `body` on each rank, in its region, and returns its tensors in rank order.
-std::vector<Tensors> in_regions(TensorBoard& board, const Lengths& pieces, const OfRank& body) {
-  register_operators();
-  std::vector<Tensors> got(board.size());
-  run_tensor_ranks(board, pieces, [&](const TensorRegionPtr& region) {
-    const TensorRegionScope scope(region);
-    got[region->ranks->rank()] = body(region);
-  });
-  return got;
-}
-
-std::vector<Tensors> in_regions(uint32_t size, const Lengths& pieces, const OfRank& body) {
-  TensorBoard board(size);
-  return in_regions(board, pieces, body);
-}
-
-double rank_of(const TensorRegionPtr& region) {
-  return region->ranks->rank();
-}
 
 // The gradient of `leaf` for a gradient of `y`.
 at::Tensor gradient(const at::Tensor& y, const at::Tensor& leaf, const at::Tensor& grad_y) {
@@ -57,21 +30,6 @@ at::Tensor gradient(const at::Tensor& y, const at::Tensor& leaf, const at::Tenso
 at::Tensor counted_up(const std::vector<int64_t>& shape) {
   return at::arange(c10::multiply_integers(shape), at::kDouble).view(shape);
 }
-
-// An autocast to bf16 of the CPU, while it lives.
-class Autocast {
- public:
-  Autocast() {
-    at::autocast::set_autocast_enabled(at::kCPU, true);
-    at::autocast::set_autocast_dtype(at::kCPU, at::kBFloat16);
-  }
-  ~Autocast() {
-    at::autocast::clear_cache();
-    at::autocast::set_autocast_enabled(at::kCPU, false);
-  }
-  Autocast(const Autocast&) = delete;
-  Autocast& operator=(const Autocast&) = delete;
-};
 
 }  // namespace
 
@@ -86,9 +44,7 @@ TEST_CASE("without a region, the borders return their input", "[kernels]") {
   TensorBoard board(1);  // a group of one rank
   in_regions(board, {3}, [&](const TensorRegionPtr& region) -> Tensors {
     const at::Tensor y = ops::tensor_out(ops::tensor_in(x));
-    if (!y.is_same(x) || tensor_region() || region->number != 0) {
-      throw std::runtime_error("a group of one rank has a region");
-    }
+    expect(y.is_same(x) && !tensor_region() && region->number == 0, "one rank has no region");
     return {};
   });
   CHECK(board.calls().empty());
@@ -99,7 +55,7 @@ TEST_CASE("without pieces, values enter as they are and leave as a sum", "[kerne
   const double sum = size == 2 ? 3.0 : 6.0;  // of 1 + rank
   const at::Tensor x = made(1, {2, 3});
   const auto got = in_regions(size, {}, [&](const TensorRegionPtr& region) -> Tensors {
-    const double factor = 1.0 + rank_of(region);
+    const double factor = 1.0 + static_cast<double>(rank_of(region));
     const at::Tensor leaf = x.clone().requires_grad_();
     const at::Tensor in = ops::tensor_in(leaf);
     const at::Tensor out = ops::tensor_out(in * factor);
@@ -124,18 +80,12 @@ TEST_CASE("with pieces, positions are gathered and sums are scattered", "[kernel
   const double sum = size * (size + 1) / 2.0;  // of 1 + rank
   TensorBoard board(size);
   const auto got = in_regions(board, pieces, [&](const TensorRegionPtr& region) -> Tensors {
-    const auto rank = static_cast<size_t>(rank_of(region));
-    const int64_t begin = c10::sum_integers(pieces.begin(), pieces.begin() + rank);
-    const auto cut = [&](const at::Tensor& of) { return of.narrow(1, begin, pieces[rank]); };
+    const auto cut = [&](const at::Tensor& of) { return held_by(region, of); };
     const at::Tensor leaf = cut(x).clone().requires_grad_();
     const at::Tensor in = ops::tensor_in(leaf);
-    const at::Tensor out = ops::tensor_out(in * (1.0 + rank_of(region)));
-    return {in,
-            out,
-            gradient(out, leaf, cut(grad_y).contiguous()),
-            ops::tensor_in(cut(ids)),
-            cut(x),
-            cut(grad_y)};
+    const at::Tensor out = ops::tensor_out(in * (1.0 + static_cast<double>(rank_of(region))));
+    return {
+        in, out, gradient(out, leaf, cut(grad_y)), ops::tensor_in(cut(ids)), cut(x), cut(grad_y)};
   });
   for (const Tensors& of_rank : got) {
     CHECK(of_rank[0].equal(x));
@@ -170,7 +120,9 @@ TEST_CASE("sum_over counts each element once, and is its own gradient", "[kernel
     const at::Tensor leaf = at::full({2}, 1.0 + head, at::kDouble).requires_grad_();
     const at::Tensor y = ops::sum_over(leaf, 5, 10);
     // Each rank uses the sum in another way.
-    return {y, gradient(y, leaf, at::full({2}, 1.0 + rank_of(region), at::kDouble))};
+    return {
+        y,
+        gradient(y, leaf, at::full({2}, 1.0 + static_cast<double>(rank_of(region)), at::kDouble))};
   });
   for (const Tensors& of_rank : got) {
     CHECK(of_rank[0].equal(at::full({2}, 3.0, at::kDouble)));
@@ -197,9 +149,7 @@ TEST_CASE("max_over is the maximum over ranks, without a gradient", "[kernels]")
   const auto got = in_regions(3, {}, [](const TensorRegionPtr& region) -> Tensors {
     const at::Tensor x = made(1 + region->ranks->rank(), {4}).requires_grad_();
     const at::Tensor y = ops::max_over(x);
-    if (y.requires_grad()) {
-      throw std::runtime_error("the maximum has a gradient");
-    }
+    expect(!y.requires_grad(), "the maximum has no gradient");
     return {y};
   });
   const at::Tensor want = at::stack({made(1, {4}), made(2, {4}), made(3, {4})}).amax(0);
@@ -227,8 +177,7 @@ TEST_CASE("tensor_in converts as autocast says, also on one rank", "[kernels]") 
     CHECK(ops::tensor_in(x.to(at::kDouble)).scalar_type() == at::kDouble);
   }
   const auto got = in_regions(2, {2, 1}, [&](const TensorRegionPtr& region) -> Tensors {
-    const at::Tensor leaf =
-        (rank_of(region) == 0 ? x.narrow(1, 0, 2) : x.narrow(1, 2, 1)).clone().requires_grad_();
+    const at::Tensor leaf = held_by(region, x).clone().requires_grad_();
     at::Tensor y;
     {
       const Autocast autocast;
@@ -283,15 +232,11 @@ TEST_CASE("the borders have second derivatives", "[kernels]") {
   const at::Tensor whole = x.clone().requires_grad_();
   const at::Tensor want = second(whole, at::matmul(at::tanh(at::linear(whole, weight)), weight));
   const auto got = in_regions(size, pieces, [&](const TensorRegionPtr& region) -> Tensors {
-    const int64_t rank = region->ranks->rank();
-    const int64_t begin =
-        pieces.empty() ? 0 : c10::sum_integers(pieces.begin(), pieces.begin() + rank);
-    const int64_t num = pieces.empty() ? 3 : pieces[static_cast<size_t>(rank)];
-    const at::Tensor w = weight.narrow(0, 2 * rank, 2);
-    const at::Tensor leaf = x.narrow(1, begin, num).clone().requires_grad_();
+    const at::Tensor w = weight.narrow(0, 2 * rank_of(region), 2);
+    const at::Tensor leaf = held_by(region, x).clone().requires_grad_();
     const at::Tensor y =
         ops::tensor_out(at::matmul(at::tanh(at::linear(ops::tensor_in(leaf), w)), w));
-    return {second(leaf, y), want.narrow(1, begin, num)};
+    return {second(leaf, y), held_by(region, want)};
   });
   for (const Tensors& of_rank : got) {
     CHECK(of_rank[0].allclose(of_rank[1], 1e-12, 1e-12));
@@ -378,18 +323,12 @@ TEST_CASE("another order of calls is named by block and operator", "[kernels]") 
 
 TEST_CASE("scopes nest, and none may be in a scope", "[kernels]") {
   in_regions(2, {}, [](const TensorRegionPtr& region) -> Tensors {
-    if (!(tensor_region() == region)) {
-      throw std::runtime_error("the region is not in scope");
-    }
+    expect(tensor_region() == region, "the region is in scope");
     {
       const TensorRegionScope none(nullptr);
-      if (tensor_region()) {
-        throw std::runtime_error("there is a region");
-      }
+      expect(!tensor_region(), "there is no region");
     }
-    if (!(tensor_region() == region)) {
-      throw std::runtime_error("the scope did not end");
-    }
+    expect(tensor_region() == region, "the inner scope ended");
     return {};
   });
   CHECK_FALSE(static_cast<bool>(tensor_region()));

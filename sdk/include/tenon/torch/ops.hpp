@@ -337,6 +337,64 @@ inline at::Tensor max_over(const at::Tensor& x) {
   return op.call(x);
 }
 
+/* This rank's term of weight[ids] in the divided region, whose ranks divide the `whole` rows. Rows
+ * of other ranks are 0: pass the result to tensor_out. On one rank, embedding.
+ *
+ * Shapes  weight [rows of this rank, D]; otherwise as embedding
+ * Errors  as embedding, for an id outside [0, whole); c10::Error if ranks do not have all rows
+ *         equally often
+ * Since   0.5 */
+inline at::Tensor embedding_over(const at::Tensor& weight, const at::Tensor& ids, int64_t whole) {
+  static const auto op = internal::find<at::Tensor(const at::Tensor&, const at::Tensor&, int64_t)>(
+      "tenon::embedding_over");
+  return op.call(weight, ids, whole);
+}
+
+/* cross_entropy in the divided region, whose ranks divide the `whole` classes. x has passed
+ * tensor_in. The result is the same on all ranks and does not pass tensor_out. On one rank,
+ * cross_entropy.
+ *
+ * Shapes  weight [classes of this rank, D] and bias likewise; otherwise as cross_entropy
+ * Errors  as cross_entropy, for a label outside [0, whole); c10::Error if ranks do not have all
+ *         classes equally often
+ * Since   0.5 */
+inline at::Tensor cross_entropy_over(const at::Tensor& x,
+                                     const at::Tensor& weight,
+                                     const at::Tensor& labels,
+                                     int64_t whole,
+                                     const OptionalTensor& bias = std::nullopt,
+                                     const CrossEntropy& o = {}) {
+  static const auto op = internal::find<at::Tensor(const at::Tensor&,
+                                                   const at::Tensor&,
+                                                   const at::Tensor&,
+                                                   int64_t,
+                                                   const OptionalTensor&,
+                                                   int64_t,
+                                                   double,
+                                                   double)>("tenon::cross_entropy_over");
+  return op.call(x, weight, labels, whole, bias, o.ignore_index, o.label_smoothing, o.z_loss);
+}
+
+/* token_logps in the divided region, as cross_entropy_over.
+ *
+ * Since   0.5 */
+inline at::Tensor token_logps_over(const at::Tensor& x,
+                                   const at::Tensor& weight,
+                                   const at::Tensor& labels,
+                                   int64_t whole,
+                                   const OptionalTensor& bias = std::nullopt,
+                                   int64_t ignore_index = -100,
+                                   double temperature = 1.0) {
+  static const auto op = internal::find<at::Tensor(const at::Tensor&,
+                                                   const at::Tensor&,
+                                                   const at::Tensor&,
+                                                   int64_t,
+                                                   const OptionalTensor&,
+                                                   int64_t,
+                                                   double)>("tenon::token_logps_over");
+  return op.call(x, weight, labels, whole, bias, ignore_index, temperature);
+}
+
 /* What updates of n parameters share. Lists have n tensors, in the order of the parameters. */
 struct Update {
   at::TensorList parameters; /* updated in place */
