@@ -169,6 +169,8 @@ class Library {
         "int ignore_index=-100, float temperature=1.0) -> Tensor",
         token_logps_over);
     add("max_over(Tensor x) -> Tensor", max_over);
+    add("tensor_rank() -> int", tensor_rank);
+    add("tensor_size() -> int", tensor_size);
     add("is_fused(str op, ScalarType dtype, Device device) -> bool", is_fused_op);
   }
 

@@ -123,4 +123,14 @@ at::Tensor max_over(const at::Tensor& x) {
   return region ? max_of_ranks(begin_call(region, "max_over"), x) : x.detach();
 }
 
+int64_t tensor_rank() {
+  const TensorRegionPtr& region = tensor_region();
+  return region ? region->ranks->rank() : 0;
+}
+
+int64_t tensor_size() {
+  const TensorRegionPtr& region = tensor_region();
+  return region ? region->ranks->size() : 1;
+}
+
 }  // namespace tenon

@@ -37,5 +37,9 @@ at::Tensor tensor_out(const at::Tensor& x);
 //         have all of them equally often
 at::Tensor sum_over(const at::Tensor& x, int64_t mine, int64_t whole);
 at::Tensor max_over(const at::Tensor& x);
+// The rank of this thread in its tensor group, and the group's number of ranks; 0 and 1 outside of
+// a region.
+int64_t tensor_rank();
+int64_t tensor_size();
 
 }  // namespace tenon

@@ -50,6 +50,17 @@ TEST_CASE("without a region, the borders return their input", "[kernels]") {
   CHECK(board.calls().empty());
 }
 
+TEST_CASE("a block can ask which rank it runs on", "[kernels]") {
+  register_operators();
+  CHECK(ops::tensor_rank() == 0);
+  CHECK(ops::tensor_size() == 1);
+  in_regions(3, {}, [&](const TensorRegionPtr& region) -> Tensors {
+    expect(ops::tensor_rank() == region->ranks->rank() && ops::tensor_size() == 3,
+           "the place of the region");
+    return {};
+  });
+}
+
 TEST_CASE("without pieces, values enter as they are and leave as a sum", "[kernels]") {
   const uint32_t size = GENERATE(2u, 3u);
   const double sum = size == 2 ? 3.0 : 6.0;  // of 1 + rank

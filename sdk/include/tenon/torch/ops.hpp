@@ -337,6 +337,20 @@ inline at::Tensor max_over(const at::Tensor& x) {
   return op.call(x);
 }
 
+/* Returns the number of this rank in its tensor group, from 0, and the number of ranks of the
+ * group, inside of the divided region; 0 and 1 outside, and on one rank. Sizes follow from shapes:
+ * ask only for which part this rank has.
+ *
+ * Since   0.5 */
+inline int64_t tensor_rank() {
+  static const auto op = internal::find<int64_t()>("tenon::tensor_rank");
+  return op.call();
+}
+inline int64_t tensor_size() {
+  static const auto op = internal::find<int64_t()>("tenon::tensor_size");
+  return op.call();
+}
+
 /* This rank's term of weight[ids] in the divided region, whose ranks divide the `whole` rows. Rows
  * of other ranks are 0: pass the result to tensor_out. On one rank, embedding.
  *
