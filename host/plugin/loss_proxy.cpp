@@ -2,6 +2,8 @@
 
 #include "host/plugin/loss_proxy.hpp"
 
+#include <tenon/draft/tensor.h>
+
 #include "host/plugin/interface_table.hpp"
 #include "host/tensor/handle.hpp"
 #include "host/text/formatted.hpp"
@@ -27,9 +29,10 @@ LossProxy::LossProxy(ComponentInstance instance)
         formatted("describe returned additive_over {}, expected one of TENON_ADDITIVE_*",
                   info.additive_over));
   }
-  identity.check_flags(info.flags, TENON_LOSS_COUNT_FROM_BATCH, "the loss");
+  identity.check_flags(info.flags, TENON_LOSS_COUNT_FROM_BATCH | TENON_LOSS_DIVISIBLE, "the loss");
   info_.additive_over = info.additive_over;
   info_.counts_from_batch = (info.flags & TENON_LOSS_COUNT_FROM_BATCH) != 0;
+  info_.is_divisible = (info.flags & TENON_LOSS_DIVISIBLE) != 0;
   info_.ports = copy_ports(info.ports_ref, info.num_ports, identity);
 }
 

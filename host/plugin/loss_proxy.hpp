@@ -20,6 +20,7 @@ namespace tenon {
 struct LossInfo {
   uint32_t additive_over = TENON_ADDITIVE_NONE;
   bool counts_from_batch = false;  // TENON_LOSS_COUNT_FROM_BATCH
+  bool is_divisible = false;       // TENON_LOSS_DIVISIBLE
   std::vector<Port> ports;
 };
 

@@ -79,6 +79,27 @@ RowSums sum_rows_of(const RowMath<T>& math,
 }
 
 template <class T>
+void write_terms_of(const RowMath<T>& math,
+                    const LogitRows& rows,
+                    const RowOptions& options,
+                    int64_t begin,
+                    int64_t end,
+                    RowTerms* terms) {
+  const int64_t n = rows.num_classes;
+  for (int64_t row = begin; row < end; ++row) {
+    terms[row] = {};
+    if (rows.labels[row] == options.ignore_index) {
+      continue;
+    }
+    const T* x = static_cast<const T*>(rows.logits) + row * n;
+    const int64_t label = rows.labels[row] - rows.first_class;
+    terms[row].stats = math.stats(x, n);
+    terms[row].label = label >= 0 && label < n ? static_cast<double>(x[label]) : 0.0;
+    terms[row].total = options.label_smoothing > 0.0 ? math.sum(x, n) : 0.0;
+  }
+}
+
+template <class T>
 void write_gradients_of(const RowMath<T>& math,
                         const LogitRows& rows,
                         const RowOptions& options,
@@ -91,20 +112,21 @@ void write_gradients_of(const RowMath<T>& math,
   const int64_t n = rows.num_classes;
   const double smoothing = options.label_smoothing;
   for (int64_t row = begin; row < end; ++row) {
-    const int64_t label = rows.labels[row];
     T* g = gradient + row * n;
-    if (label == options.ignore_index) {
+    if (rows.labels[row] == options.ignore_index) {
       std::fill(g, g + n, T{});
       continue;
     }
+    const int64_t label = rows.labels[row] - rows.first_class;
+    const bool is_here = label >= 0 && label < n;
     const double scale = seed * (rows.weights == nullptr ? 1.0 : rows.weights[row]);
     const RowStats& s = stats[row];
     const double z = s.largest + std::log(s.sum);
     const SoftmaxSlopes slopes{.largest = s.largest,
                                .slope = scale * (1.0 + 2.0 * options.z_loss * z) / s.sum,
-                               .spread = scale * smoothing / static_cast<double>(n),
-                               .at_label = scale * (1.0 - smoothing)};
-    math.gradient(logits + row * n, n, label, slopes, g);
+                               .spread = scale * smoothing / static_cast<double>(rows.whole()),
+                               .at_label = is_here ? scale * (1.0 - smoothing) : 0.0};
+    math.gradient(logits + row * n, n, is_here ? label : 0, slopes, g);
   }
 }
 
@@ -121,6 +143,42 @@ RowSums sum_rows(
       break;
   }
   return sum_rows_of(*SIMD_CHOICE(kFloatRows), rows, options, begin, end, stats);
+}
+
+void write_row_terms(
+    const LogitRows& rows, const RowOptions& options, int64_t begin, int64_t end, RowTerms* terms) {
+  switch (rows.type) {
+    case RowType::kDouble:
+      return write_terms_of(kDoubleRows, rows, options, begin, end, terms);
+    case RowType::kBFloat16:
+      return write_terms_of(*SIMD_CHOICE(kBf16Rows), rows, options, begin, end, terms);
+    case RowType::kFloat:
+      break;
+  }
+  write_terms_of(*SIMD_CHOICE(kFloatRows), rows, options, begin, end, terms);
+}
+
+RowSums sum_row_terms(const LogitRows& rows,
+                      const RowOptions& options,
+                      int64_t begin,
+                      int64_t end,
+                      const RowTerms* terms) {
+  const double smoothing = options.label_smoothing;
+  RowSums sums;
+  for (int64_t row = begin; row < end; ++row) {
+    if (rows.labels[row] == options.ignore_index) {
+      continue;
+    }
+    const RowTerms& t = terms[row];
+    const double weight = rows.weights == nullptr ? 1.0 : rows.weights[row];
+    const double z = t.stats.largest + std::log(t.stats.sum);
+    const double mean = t.total / static_cast<double>(rows.whole());
+    const double z_loss = options.z_loss * z * z;
+    sums.loss += weight * (z - (1.0 - smoothing) * t.label - smoothing * mean + z_loss);
+    sums.z_loss += weight * z_loss;
+    sums.count += weight;
+  }
+  return sums;
 }
 
 void write_row_gradients(const LogitRows& rows,

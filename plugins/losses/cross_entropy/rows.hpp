@@ -11,13 +11,18 @@
 
 enum class RowType { kFloat, kDouble, kBFloat16 };
 
-// Dense rows of `num_classes` elements.
+// Dense rows of `num_classes` elements: of the classes that this rank has, from `first_class` on,
+// of `whole_classes` of all ranks.
 struct LogitRows {
   const void* logits = nullptr;
   RowType type = RowType::kFloat;
   int64_t num_classes = 0;
   const int64_t* labels = nullptr;
   const double* weights = nullptr;  // per label; null: all 1
+  int64_t first_class = 0;
+  int64_t whole_classes = 0;  // 0: num_classes
+
+  int64_t whole() const { return whole_classes > 0 ? whole_classes : num_classes; }
 };
 
 struct RowOptions {
@@ -36,10 +41,29 @@ struct RowSums {
   double count = 0.0;
 };
 
-// Sums over rows [begin, end). `stats` has one entry per row; entries of ignored labels are not
-// written.
+// What the loss of a row x with label y needs of its classes. That of all classes follows from
+// those of the ranks.
+struct RowTerms {
+  RowStats stats = {.largest = 0.0, .sum = 1.0};
+  double label = 0.0;  // x[y]; 0 if another rank has class y
+  double total = 0.0;  // sum(x)
+};
+
+// Sums over rows [begin, end), of which this rank has all classes. `stats` has one entry per row;
+// entries of ignored labels are not written.
 RowSums sum_rows(
     const LogitRows& rows, const RowOptions& options, int64_t begin, int64_t end, RowStats* stats);
+
+// Writes the terms of rows [begin, end), of this rank's classes. Those of ignored rows are 0.
+void write_row_terms(
+    const LogitRows& rows, const RowOptions& options, int64_t begin, int64_t end, RowTerms* terms);
+
+// Sums over rows [begin, end), by their terms of all classes.
+RowSums sum_row_terms(const LogitRows& rows,
+                      const RowOptions& options,
+                      int64_t begin,
+                      int64_t end,
+                      const RowTerms* terms);
 
 // Writes `seed` times the gradient of the sum with respect to the logits of rows [begin, end) to
 // `gradient`, in the logits' type.

@@ -10,6 +10,7 @@
 #include <tenon/cpp/namespace.hpp>
 #include <tenon/cpp/ports.hpp>
 #include <tenon/cpp/tensor.hpp>
+#include <tenon/draft/tensor.h>
 #include <tenon/loss.h>
 
 #include <cstdint>
@@ -43,6 +44,12 @@ class LossInfo {
   /* Declares that `count` uses only batch fields; model outputs are then absent from its inputs. */
   LossInfo& count_from_batch() {
     flags_ |= TENON_LOSS_COUNT_FROM_BATCH;
+    return *this;
+  }
+  /* Declares that the loss takes this rank's part of outputs that tensor ranks divide
+   * (draft/tensor.h). */
+  LossInfo& divisible() {
+    flags_ |= TENON_LOSS_DIVISIBLE;
     return *this;
   }
   /* Fills the ABI struct. For the wrapper only. */
