@@ -19,6 +19,7 @@ class BlockWeights::Weight final : public LinearMap {
          bool is_linear)
       : position_(position),
         name_(name),
+        shape_(made.shape_in_block()),
         proxy_(*made.proxy),
         frame_(proxy_.instance().host(), base) {
     for (const uint32_t p : made.reals) {
@@ -27,8 +28,8 @@ class BlockWeights::Weight final : public LinearMap {
     for (const uint32_t b : made.buffers) {
       buffers_.push_back(borrow(store.buffer(b)));
     }
-    if (is_linear && proxy_.has_product() && made.shape.size() == 2) {
-      stand_in_ = make_stand_in(made.shape, store.seen_dtype(made.dtype));
+    if (is_linear && proxy_.has_product() && shape_.size() == 2) {
+      stand_in_ = make_stand_in(shape_, store.seen_dtype(made.dtype));
     }
   }
 
@@ -39,14 +40,17 @@ class BlockWeights::Weight final : public LinearMap {
   const at::Tensor& stand_in() const { return stand_in_; }
 
   at::Tensor product(const at::Tensor& x) const override {
-    return proxy_.product(frame_.exec(), x, reals_, buffers_);
+    return proxy_.product(frame_.exec(), x, reals_, buffers_, shape_);
   }
 
-  at::Tensor weight() const override { return proxy_.effective(frame_.exec(), reals_, buffers_); }
+  at::Tensor weight() const override {
+    return proxy_.effective(frame_.exec(), reals_, buffers_, shape_);
+  }
 
  private:
   size_t position_;  // in the block's parameters
   const std::string& name_;
+  std::vector<int64_t> shape_;  // in the block
   const ParametrizationProxy& proxy_;
   ExecFrame frame_;
   ParametrizationProxy::Handles reals_;

@@ -140,10 +140,13 @@ struct ModelParametrization {
   std::vector<int64_t> shape;     // of the effective one
   uint32_t dtype = 0;             // of the effective one, as the model declared it
   bool has_base = false;          // a real has the name of the effective parameter
+  std::optional<Box> part = {};   // of the effective one, as in ModelParameter
   std::vector<uint32_t> reals;    // parameters, in the order of the plugin
   std::vector<uint32_t> buffers;  // in the order of the plugin
   // Shared by the copies of a graph.
   std::shared_ptr<const ParametrizationProxy> proxy;
+
+  const std::vector<int64_t>& shape_in_block() const { return part ? part->size : shape; }
 };
 
 struct ModelGraph {

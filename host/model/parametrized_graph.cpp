@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/model/parametrized_graph.hpp"
 
+#include <tenon/draft/tensor.h>
 #include <tenon/model.h>
 
 #include "host/error/error.hpp"
 #include "host/plugin/parametrization_proxy.hpp"
 #include "host/tensor/dtype.hpp"
+#include "host/text/formatted.hpp"
 
 #include <algorithm>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -61,6 +64,32 @@ std::shared_ptr<const ParametrizationProxy> described(ComponentInstance instance
   }
 }
 
+// Returns whether tensor ranks may divide a parameter, or use it in a divided region, if `proxy`
+// computes it for the blocks `users`.
+bool can_divide(const ModelGraph& graph,
+                uint32_t parameter,
+                const std::vector<uint32_t>& users,
+                const ParametrizationProxy& proxy) {
+  const std::optional<ModelSplit>& split = graph.parameters[parameter].split;
+  return (!split.has_value() || proxy.is_divisible(split->axis)) &&
+         std::ranges::all_of(
+             users, [&graph](uint32_t b) { return graph.blocks[b].has(TENON_BLOCK_DIVISIBLE); });
+}
+
+// Lets tensor ranks divide a real parameter beside the base as they divide `like`, the effective
+// one, or marks it as used whole in the divided region.
+void divide_real(const RealSpec& real, const ModelParameter& like, ModelParameter& added) {
+  if (like.split.has_value()) {
+    const uint32_t axis = real.axes[like.split->axis];
+    if (axis != TENON_NO_INDEX) {
+      added.split = {.axis = axis, .parts = like.split->parts, .units = like.split->units};
+      return;
+    }
+    added.flags |= TENON_PARAM_INSIDE;
+  }
+  added.flags |= like.flags & TENON_PARAM_INSIDE;
+}
+
 }  // namespace
 
 std::string unparametrizable(const ModelGraph& graph, uint32_t parameter) {
@@ -90,6 +119,7 @@ void parametrize(ModelGraph& graph, uint32_t parameter, ComponentInstance instan
   made.dtype = graph.parameters[parameter].dtype;
   made.proxy = described(std::move(instance), graph.parameters[parameter]);
   const std::vector<uint32_t> users = users_of(graph, parameter);
+  const bool is_dividable = can_divide(graph, parameter, users, *made.proxy);
   for (const RealSpec& real : made.proxy->reals()) {
     if (real.suffix.empty()) {
       ModelParameter& base = graph.parameters[parameter];
@@ -108,6 +138,9 @@ void parametrize(ModelGraph& graph, uint32_t parameter, ComponentInstance instan
     added.init_a = real.init_a;
     added.init_b = real.init_b;
     added.blocks = users;
+    if (is_dividable) {
+      divide_real(real, graph.parameters[parameter], added);
+    }
     const auto index = static_cast<uint32_t>(graph.parameters.size());
     graph.parameters.push_back(std::move(added));
     made.reals.push_back(index);
@@ -137,6 +170,17 @@ void parametrize(ModelGraph& graph, uint32_t parameter, ComponentInstance instan
     effective.flags |= TENON_PARAM_FROZEN;
   }
   graph.parametrizations.push_back(std::move(made));
+}
+
+std::string undividable(const ModelGraph& graph, uint32_t parameter) {
+  const ModelParametrization* const made = parametrization_of(graph, parameter);
+  const std::optional<ModelSplit>& split = graph.parameters[parameter].split;
+  if (made == nullptr || !split.has_value() || made->proxy->is_divisible(split->axis)) {
+    return {};
+  }
+  return formatted("{} computes it, and declares no division along axis {}",
+                   made->proxy->instance().place(),
+                   split->axis);
 }
 
 const ModelParametrization* parametrization_of(const ModelGraph& graph, uint32_t parameter) {

@@ -4,6 +4,7 @@
 // weight). The real parameters and buffers join the graph as any others: they are initialized,
 // sharded, gathered with their blocks, trained, saved and counted. Blocks still list the effective
 // parameter, which block_weights.hpp computes in each call.
+// Real parameters are divided among tensor ranks with the effective one.
 // Invariants: indices of parameters, buffers and blocks keep their meaning; the effective parameter
 // keeps its name. It stores the base, or nothing if the parametrization has no real of that name.
 // Threads: [main].
@@ -19,6 +20,10 @@ namespace tenon {
 
 // Returns why no parametrization can replace a parameter ("it is made by a module"); "" if one can.
 std::string unparametrizable(const ModelGraph& graph, uint32_t parameter);
+
+// Returns why tensor ranks cannot divide a parameter with a split that a parametrization computes;
+// "" if they can, and for other parameters.
+std::string undividable(const ModelGraph& graph, uint32_t parameter);
 
 // Lets `instance` compute a parameter, which must not be tied to another, and for which
 // unparametrizable() returns "".

@@ -9,6 +9,7 @@
 #include "host/text/formatted.hpp"
 
 #include <set>
+#include <string>
 #include <utility>
 
 namespace tenon {
@@ -98,6 +99,50 @@ void ParametrizationProxy::describe(const EffectiveSpec& effective) {
     buffers_.push_back(copy_buffer(element_of(info.buffers_ref, i, identity), i));
     add(buffers_.back().suffix);
   }
+  describe_parts();
+}
+
+void ParametrizationProxy::describe_parts() {
+  const ComponentIdentity& identity = instance_.identity();
+  const auto* const parts = static_cast<const tenon_parametrization_parts*>(
+      instance_.extension(TENON_PARAMETRIZATION_PARTS_ID));
+  if (parts == nullptr) {
+    return;
+  }
+  TENON_REQUIRE(
+      tenon_parametrization_parts, parts, describe, TENON_PARAMETRIZATION_PARTS_ID, identity);
+  const auto info = filled_by<tenon_parametrization_parts_info>(
+      instance_, "describe of the parts", [&](tenon_parametrization_parts_info* out) {
+        return parts->describe(instance_.self(), out);
+      });
+  if (info.divisible_axes == 0) {
+    return;
+  }
+  const std::size_t ndim = shape_.size();
+  if (ndim < 32 && (info.divisible_axes >> ndim) != 0) {
+    identity.fail_result(formatted("divisible_axes has a bit past the {} axes", ndim));
+  }
+  if (info.real_axes_ref == nullptr && !reals_.empty()) {
+    identity.fail_result("divisible_axes is set, but real_axes_ref is null");
+  }
+  divisible_axes_ = info.divisible_axes;
+  for (std::size_t i = 0; i < reals_.size(); ++i) {
+    RealSpec& real = reals_[i];
+    for (std::size_t a = 0; a < ndim; ++a) {
+      const uint32_t axis =
+          real.suffix.empty() ? static_cast<uint32_t>(a) : info.real_axes_ref[i * ndim + a];
+      const bool follows = axis != TENON_NO_INDEX;
+      if (follows && (axis >= real.shape.size() || real.shape[axis] != shape_[a])) {
+        identity.fail_result(formatted("axis {} of real \"{}\", {}, cannot follow axis {} of {}",
+                                       axis,
+                                       real.suffix,
+                                       shape_text(real.shape),
+                                       a,
+                                       shape_text(shape_)));
+      }
+      real.axes.push_back(axis);
+    }
+  }
 }
 
 void ParametrizationProxy::check_suffix(const char* suffix, const char* what, std::size_t i) const {
@@ -176,7 +221,8 @@ void ParametrizationProxy::start(const tenon_exec& exec,
 
 at::Tensor ParametrizationProxy::effective(const tenon_exec& exec,
                                            const Handles& reals,
-                                           const Handles& buffers) const {
+                                           const Handles& buffers,
+                                           const std::vector<int64_t>& shape) const {
   OwnHandles result(1);
   tenon_effective_args args{.struct_size = sizeof(tenon_effective_args),
                             .reals = reals.data(),
@@ -185,13 +231,14 @@ at::Tensor ParametrizationProxy::effective(const tenon_exec& exec,
   call("effective", result, args.out_own, [&] {
     return table_->effective(instance_.self(), &exec, &args);
   });
-  return take(result, "effective", shape_);
+  return take(result, "effective", shape);
 }
 
 at::Tensor ParametrizationProxy::product(const tenon_exec& exec,
                                          const at::Tensor& x,
                                          const Handles& reals,
-                                         const Handles& buffers) const {
+                                         const Handles& buffers,
+                                         const std::vector<int64_t>& of) const {
   OwnHandles result(1);
   tenon_product_args args{.struct_size = sizeof(tenon_product_args),
                           .x = borrow(x),
@@ -202,7 +249,7 @@ at::Tensor ParametrizationProxy::product(const tenon_exec& exec,
     return table_->product(instance_.self(), &exec, &args);
   });
   std::vector<int64_t> shape = x.sizes().vec();
-  shape.back() = shape_.front();
+  shape.back() = of.front();
   return take(result, "product", shape);
 }
 

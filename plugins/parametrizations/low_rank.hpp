@@ -124,14 +124,23 @@ class LowRank : public tenon::TorchLinearParametrization, public tenon::WeightsL
     const tenon::Init init = o_.init == LowRankInit::kUniform
                                  ? tenon::Init::uniform(-bound, bound)
                                  : tenon::Init::normal(0.0, 1.0 / static_cast<double>(o_.rank));
-    reals.real(".lora_a", {o_.rank, K}, init).real(".lora_b", {N, o_.rank}, tenon::Init::zeros());
-    describe_more(N, reals);
+    reals.real(".lora_a", {o_.rank, K}, init).follows(1, 1);
+    reals.real(".lora_b", {N, o_.rank}, tenon::Init::zeros()).follows(0, 0);
+    describe_more(N, K, reals);
+    if (base_.is_quantized()) {
+      return;  // scales of blocks or rows are in buffers, which ranks do not divide
+    }
+    reals.divisible(0);
+    if (o_.dropout == 0.0) {
+      reals.divisible(1);  // ranks with parts of the input would draw other numbers than one rank
+    }
   }
 
   void start(const tenon::Exec&, const tenon::RealsToStart& reals) override { base_.start(reals); }
 
   const void* extension(const char* id) override {
-    return tenon::WeightsLayoutCalls<LowRank>::find(id);
+    const void* const layout = tenon::WeightsLayoutCalls<LowRank>::find(id);
+    return layout != nullptr ? layout : TorchLinearParametrization::extension(id);
   }
 
   // Names of PEFT, relative to the module of the matrix.
@@ -150,8 +159,8 @@ class LowRank : public tenon::TorchLinearParametrization, public tenon::WeightsL
                       tenon::LayoutDifferences& differences) override;
 
  protected:
-  // Declares reals after lora_b; `N` is the output width.
-  virtual void describe_more(int64_t /*N*/, tenon::RealSet& /*reals*/) {}
+  // Declares reals after lora_b, for a matrix [N, K].
+  virtual void describe_more(int64_t /*N*/, int64_t /*K*/, tenon::RealSet& /*reals*/) {}
   virtual void layout_more(tenon::LayoutBuilder& /*builder*/) {}
   // Factor of the update.
   virtual double scale() const { return o_.alpha / static_cast<double>(o_.rank); }

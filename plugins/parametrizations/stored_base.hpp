@@ -179,6 +179,7 @@ class StoredBase {
 
   // Number of reals that the base takes: other reals follow.
   size_t num_reals() const { return is_quantized() ? 0 : 1; }
+  bool is_quantized() const { return kind_ == BaseKind::kInt8 || kind_ == BaseKind::kNf4; }
 
   void start(const tenon::RealsToStart& reals) const {
     if (kind_ == BaseKind::kInt8) {
@@ -215,10 +216,8 @@ class StoredBase {
   }
 
  private:
-  bool is_quantized() const { return kind_ == BaseKind::kInt8 || kind_ == BaseKind::kNf4; }
-
   BaseKind kind_ = BaseKind::kFull;
-  std::vector<int64_t> shape_;
+  std::vector<int64_t> shape_;  // of the whole matrix
 };
 
 }  // namespace

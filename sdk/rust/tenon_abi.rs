@@ -509,6 +509,8 @@ pub const TENON_PARAMETER_AVERAGE_ID: &CStr = text(b"tenon.parameter_average/1\0
 
 pub const TENON_PARAMETRIZATION_ID: &CStr = text(b"tenon.parametrization/1\0");
 
+pub const TENON_PARAMETRIZATION_PARTS_ID: &CStr = text(b"tenon.parametrization_parts/1\0");
+
 pub const TENON_SAMPLE_PLACES_ID: &CStr = text(b"tenon.sample_places/1\0");
 
 // Flags of a source file.
@@ -3886,6 +3888,44 @@ pub struct tenon_parametrization {
 layout!(tenon_parametrization, 56:
     struct_size 0 8, describe 8 8, start 16 8, effective 24 8, backward 32 8, after_update 40 8,
     product 48 8);
+
+/// Result of `describe`. The array lives as long as the instance.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct tenon_parametrization_parts_info {
+    /// set by the host, which also zeroes the other fields
+    pub struct_size: usize,
+    /// [num_reals * ndim] for `ndim` axes of the effective parameter. Entry [i * ndim + a] is the axis
+    /// of real i that follows axis a of the effective parameter, and has its size; TENON_NO_INDEX if
+    /// each rank has all of real i. Entries of the real "" are ignored: it is divided as the effective
+    /// parameter.
+    pub real_axes_ref: *const u32,
+    /// Bit a: from its parts of the reals, a rank computes its part of the effective parameter, if
+    /// ranks divide axis a; with `product`, its part of the result or its term of a sum over ranks. 0:
+    /// ranks cannot divide the effective parameter.
+    pub divisible_axes: u32,
+    pub reserved: u32,
+}
+layout!(tenon_parametrization_parts_info, 24:
+    struct_size 0 8, real_axes_ref 8 8, divisible_axes 16 4, reserved 20 4);
+
+/// Extension TENON_PARAMETRIZATION_PARTS_ID of a parametrization.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct tenon_parametrization_parts {
+    pub struct_size: usize,
+    /// Says how ranks may divide what the instance computes.
+    ///
+    /// Errors   any error ends the run before the first step
+    /// Threads  [main], after `describe` of the parametrization
+    /// Owner    `out` is borrowed; the array belongs to the instance
+    /// Since    0.5
+    pub describe: Option<unsafe extern "C" fn(
+        this: *mut c_void,
+        out: *mut tenon_parametrization_parts_info,
+    ) -> *mut tenon_status>,
+}
+layout!(tenon_parametrization_parts, 16: struct_size 0 8, describe 8 8);
 
 /// Extension TENON_SAMPLE_PLACES_ID.
 #[repr(C)]

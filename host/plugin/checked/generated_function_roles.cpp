@@ -69,6 +69,7 @@ constexpr auto kFunctionRoles = std::to_array<FunctionRole>({
     {"tenon_parametrization", "parametrization", "backward", Role::kStep, true},
     {"tenon_parametrization", "parametrization", "after_update", Role::kStep, true},
     {"tenon_parametrization", "parametrization", "product", Role::kStep, true},
+    {"tenon_parametrization_parts", "parametrization", "describe", Role::kMain},
     {"tenon_sample_places", "dataset", "find_place", Role::kMain},
     {"tenon_sparse_optimizer", "sparse_optimizer", "describe", Role::kMain},
     {"tenon_sparse_optimizer", "sparse_optimizer", "update", Role::kWorker, true},

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Rows of V = W + (alpha / rank) B A, each scaled to a trained magnitude. The norms of the rows
-// count as constants in gradients.
+// count as constants in gradients. If tensor ranks divide the columns, they add up the squares of a
+// row.
 //
 // Source   Liu et al., DoRA: Weight-Decomposed Low-Rank Adaptation (ICML 2024), equations 5 and 11
 #include <ATen/core/grad_mode.h>
@@ -27,7 +28,10 @@ class Dora final : public LowRank {
 
   at::Tensor effective(const tenon::Exec&, const tenon::Reals& reals) override {
     const at::Tensor v_NK = updated_matrix(reals);
-    return v_NK * (magnitude_N(reals) / row_norms(v_NK.detach())).unsqueeze(1);
+    const at::Tensor v = v_NK.detach();
+    const at::Tensor norms_N =
+        v.size(1) == K_ ? row_norms(v) : over_columns(row_norms(v).square(), v.size(1)).sqrt();
+    return v_NK * (magnitude_N(reals) / norms_N).unsqueeze(1);
   }
 
   // Without dropout: m / |V| (x W^T + scale (x A^T) B^T). With it, only the base sees the whole x:
@@ -47,8 +51,9 @@ class Dora final : public LowRank {
   }
 
  protected:
-  void describe_more(int64_t N, tenon::RealSet& reals) override {
-    reals.real(".lora_magnitude", {N}, tenon::Init::ones());
+  void describe_more(int64_t N, int64_t K, tenon::RealSet& reals) override {
+    K_ = K;
+    reals.real(".lora_magnitude", {N}, tenon::Init::ones()).follows(0, 0);
   }
   void layout_more(tenon::LayoutBuilder& builder) override {
     builder.tensor("lora_magnitude_vector", ".lora_magnitude");
@@ -59,6 +64,10 @@ class Dora final : public LowRank {
   static at::Tensor row_norms(const at::Tensor& v_NK) {
     constexpr int64_t kInput[] = {1};
     return at::linalg_vector_norm(v_NK, 2, at::IntArrayRef(kInput));
+  }
+  // The sums over all columns of terms that are sums over `columns` of them.
+  at::Tensor over_columns(const at::Tensor& terms_N, int64_t columns) const {
+    return columns == K_ ? terms_N : ops::sum_over(terms_N, columns, K_);
   }
   const at::Tensor& magnitude_N(const tenon::Reals& reals) const { return reals.real(next_real()); }
 
@@ -73,8 +82,10 @@ class Dora final : public LowRank {
     const at::Tensor squares = row_norms(w_NK).square() +
                                (at::matmul(w_NK, a.t()) * b).sum(1) * (2.0 * s) +
                                (at::matmul(b, at::matmul(a, a.t())) * b).sum(1) * (s * s);
-    return squares.clamp_min(0.0).sqrt();
+    return over_columns(squares, w_NK.size(1)).clamp_min(0.0).sqrt();
   }
+
+  int64_t K_ = 0;  // of the whole matrix
 };
 
 }  // namespace

@@ -21,7 +21,10 @@ class RowScale final : public tenon::TorchLinearParametrization {
       TENON_FAIL(TENON_UNSUPPORTED, "row_scale.shape", "it is not a matrix");
     }
     reals.base(effective, TENON_PARAM_FROZEN)
-        .real(".factor", {effective.shape[0]}, tenon::Init::ones(), TENON_PARAM_NO_DECAY);
+        .real(".factor", {effective.shape[0]}, tenon::Init::ones(), TENON_PARAM_NO_DECAY)
+        .follows(/*axis=*/0, /*real_axis=*/0)
+        .divisible(/*axis=*/0)
+        .divisible(/*axis=*/1);
   }
 
   at::Tensor effective(const tenon::Exec&, const tenon::Reals& reals) override {

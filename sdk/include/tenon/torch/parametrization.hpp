@@ -10,10 +10,12 @@
 #include <tenon/cpp/model.hpp>
 #include <tenon/cpp/namespace.hpp>
 #include <tenon/draft/parametrization.h>
+#include <tenon/draft/parametrization_parts.h>
 #include <tenon/torch/tensor.hpp>
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <deque>
 #include <string>
 #include <utility>
@@ -48,6 +50,20 @@ class RealSet {
                 uint32_t dtype = TENON_CLASS_PARAM) {
     return add(suffix, shape, init, flags, dtype);
   }
+  /* Says that tensor ranks divide axis `real_axis` of the last real parameter as axis `axis` of the
+   * effective one, which has the same size. A real parameter that follows no axis is whole on each
+   * rank. */
+  RealSet& follows(uint32_t axis, uint32_t real_axis) {
+    TENON_CHECK(!reals_.empty(), "no real parameter is declared yet");
+    followers_.push_back({reals_.size() - 1, axis, real_axis});
+    return *this;
+  }
+  /* Says that ranks may divide axis `axis` of the effective parameter: from its parts of the reals,
+   * a rank computes its part of the effective parameter, or its term of a product. */
+  RealSet& divisible(uint32_t axis) {
+    divisible_axes_ |= uint32_t{1} << axis;
+    return *this;
+  }
   /* Declares a buffer that `start` sets. */
   RealSet& buffer(const std::string& suffix, const std::vector<int64_t>& shape, uint32_t dtype) {
     names_.push_back(suffix);
@@ -62,15 +78,31 @@ class RealSet {
   }
   size_t num_reals() const { return reals_.size(); }
   size_t num_buffers() const { return buffers_.size(); }
-  /* Fills the ABI struct. For the wrapper only. */
+  /* Fill the ABI structs; the second for an effective parameter of `ndim` axes. For the wrapper
+   * only. */
   void write(tenon_parametrization_info& out) const {
     out.reals_ref = reals_.data();
     out.num_reals = reals_.size();
     out.buffers_ref = buffers_.data();
     out.num_buffers = buffers_.size();
   }
+  void write(tenon_parametrization_parts_info& out, size_t ndim) {
+    real_axes_.assign(reals_.size() * ndim, TENON_NO_INDEX);
+    for (const Follower& one : followers_) {
+      TENON_CHECK(one.axis < ndim, "the parameter has no axis ", one.axis);
+      real_axes_[one.real * ndim + one.axis] = one.real_axis;
+    }
+    out.real_axes_ref = real_axes_.data();
+    out.divisible_axes = divisible_axes_;
+  }
 
  private:
+  struct Follower {
+    size_t real;
+    uint32_t axis; /* of the effective parameter */
+    uint32_t real_axis;
+  };
+
   RealSet& add(const std::string& suffix,
                const std::vector<int64_t>& shape,
                const Init& init,
@@ -97,6 +129,9 @@ class RealSet {
   std::deque<std::vector<int64_t>> shapes_;
   std::vector<tenon_parameter_spec> reals_;
   std::vector<tenon_buffer_spec> buffers_;
+  std::vector<Follower> followers_;
+  std::vector<uint32_t> real_axes_;
+  uint32_t divisible_axes_ = 0;
 };
 
 /* Real parameters and buffers of a call, in the order of their declaration.
@@ -164,10 +199,17 @@ class TorchParametrization : public Component {
 
   /* Returns the effective parameter. Autograd records the call.
    *
-   * Shapes   the declared shape
+   * Shapes   the declared shape, or that of this rank's part
    * Threads  [step]
    * Owner    borrowed until return */
   virtual at::Tensor effective(const Exec& exec, const Reals& reals) = 0;
+
+  /* A class that overrides it calls it for other ids. */
+  const void* extension(const char* id) override {
+    static const tenon_parametrization_parts parts{sizeof(tenon_parametrization_parts),
+                                                   on_describe_parts};
+    return std::strcmp(id, TENON_PARAMETRIZATION_PARTS_ID) == 0 ? &parts : nullptr;
+  }
 
   /* Returns the ABI table of class T. */
   template <class T>
@@ -208,6 +250,14 @@ class TorchParametrization : public Component {
       one.reals_ = {};
       one.describe(parameter, one.reals_);
       one.reals_.write(*out);
+      one.ndim_ = effective->ndim;
+    });
+  }
+  static tenon_status* on_describe_parts(void* self,
+                                         tenon_parametrization_parts_info* out) noexcept {
+    return call_on<TorchParametrization>(self, [&](TorchParametrization& one) {
+      TENON_CHECK(out != nullptr, "out is null");
+      one.reals_.write(*out, one.ndim_);
     });
   }
   static tenon_status* on_start(void* self,
@@ -246,6 +296,7 @@ class TorchParametrization : public Component {
   }
 
   RealSet reals_;
+  size_t ndim_ = 0;  // of the effective parameter
 };
 
 /* A parametrization of matrices that computes products without the effective matrix. */
