@@ -77,6 +77,14 @@ ModelRig::ModelRig(const std::string& type,
                    const std::string& options,
                    at::ScalarType dtype,
                    RecomputeMode recompute,
+                   const std::vector<std::string>& outputs,
+                   const std::function<void(ModelGraph&)>& edit)
+    : ModelRig(type, options, dtype, recompute, &outputs, edit) {}
+
+ModelRig::ModelRig(const std::string& type,
+                   const std::string& options,
+                   at::ScalarType dtype,
+                   RecomputeMode recompute,
                    const std::function<void(ModelGraph&)>& edit)
     : ModelRig(type, options, dtype, recompute, nullptr, edit) {}
 

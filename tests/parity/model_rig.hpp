@@ -38,6 +38,13 @@ class ModelRig {
            at::ScalarType dtype,
            RecomputeMode recompute,
            const std::vector<std::string>& outputs);
+  // Both: only the blocks that these outputs need, after `edit` changed the graph.
+  ModelRig(const std::string& type,
+           const std::string& options,
+           at::ScalarType dtype,
+           RecomputeMode recompute,
+           const std::vector<std::string>& outputs,
+           const std::function<void(ModelGraph&)>& edit);
   // The same with all blocks, after `edit` changed the graph: added parametrizations.
   ModelRig(const std::string& type,
            const std::string& options,

@@ -12,6 +12,7 @@
 #include <tenon/cpp/ports.hpp>
 #include <tenon/cpp/tensor.hpp>
 #include <tenon/draft/context.h>
+#include <tenon/draft/tensor.h>
 #include <tenon/model.h>
 
 #include <cstddef>
@@ -53,8 +54,9 @@ struct Init {
   static Init module() { return {TENON_INIT_MODULE, 0, 0}; }
 };
 
-/* Declares how tensor-parallel ranks may divide a parameter or a value along `axis`; see
- * tenon_split. Without parts, each rank has all of it. Reserved: checked, but ignored by this host.
+/* Declares how tensor ranks may divide a parameter or a value along `axis`; see tenon_split and
+ * draft/tensor.h. Without parts, each rank has all of it. Blocks without TENON_BLOCK_DIVISIBLE get
+ * all of it too.
  *
  *     {0, {512, 128, 128}, {8, 2, 2}}    fused query, key and value of 8, 2 and 2 heads of 64 */
 struct Split {

@@ -3,6 +3,10 @@
 // The attention block of a layer: parameters and forward. DecoderSpec says which norms, biases and
 // heads it has.
 //
+// Tensor ranks divide the heads. The block enters the divided region behind its first norm, or
+// behind the products that compress queries, keys and values, and leaves it with the product that
+// makes the output. The numbers of heads in the region follow from the widths of the weights.
+//
 // Letters in tensor names: B samples, T positions, D width, H query heads, K key and value heads, E
 // width of a head.
 #ifndef TENON_DECODER_ATTENTION_HPP
@@ -49,7 +53,7 @@ inline void declare_attention(DecoderParameters& p, const DecoderSpec& s, const 
     const LatentAttention& c = *a.latent;
     value_width = a.num_heads * c.value;
     if (c.query_rank > 0) {
-      p.matrix(n.query_down, {c.query_rank, D, 0, 1, deviation});
+      p.matrix(n.query_down, {c.query_rank, D, 0, 0, deviation});
       if (c.has_bias) {
         p.bias(n.query_down, c.query_rank, 0);
       }
@@ -58,16 +62,20 @@ inline void declare_attention(DecoderParameters& p, const DecoderSpec& s, const 
     } else {
       p.matrix(n.query, {q_width, D, 0, a.num_heads, deviation});
     }
-    p.matrix(n.kv_down, {c.kv_rank + c.rotated, D, 0, 1, deviation});
+    p.matrix(n.kv_down, {c.kv_rank + c.rotated, D, 0, 0, deviation});
     if (c.has_bias) {
       p.bias(n.kv_down, c.kv_rank + c.rotated, 0);
     }
     p.norm(n.kv_down_norm, c.kv_rank, NormKind::kRms);
     p.matrix(n.kv_up, {a.num_heads * (c.plain + c.value), c.kv_rank, 0, a.num_heads, deviation});
   } else if (a.is_fused) {
-    p.matrix(n.query, {q_width + 2 * kv_width, D, 0, 1, deviation});
+    const Split split = {
+        0, {q_width, kv_width, kv_width}, {a.num_heads, a.num_kv_heads, a.num_kv_heads}};
+    DecoderMatrix fused{q_width + 2 * kv_width, D, 0, 0, deviation};
+    fused.split = split;
+    p.matrix(n.query, fused);
     if (a.qkv_bias) {
-      p.bias(n.query, q_width + 2 * kv_width, 0);
+      p.bias(n.query, fused.out, split);
     }
   } else {
     const std::string& joined = n.joined_qkv;
@@ -81,10 +89,12 @@ inline void declare_attention(DecoderParameters& p, const DecoderSpec& s, const 
       p.bias(n.key, kv_width, a.num_kv_heads);
       p.bias(n.value, kv_width, a.num_kv_heads);
     }
-    if (a.qk_norm != QueryKeyNorm::kNone) {
-      const bool is_wide = a.qk_norm == QueryKeyNorm::kWidth;
-      p.norm(n.query_norm, is_wide ? q_width : a.head_width, s.norm);
-      p.norm(n.key_norm, is_wide ? kv_width : a.head_width, s.norm);
+    if (a.qk_norm == QueryKeyNorm::kWidth) {
+      p.norm(n.query_norm, q_width, s.norm, {0, {q_width}, {a.num_heads}});
+      p.norm(n.key_norm, kv_width, s.norm, {0, {kv_width}, {a.num_kv_heads}});
+    } else if (a.qk_norm == QueryKeyNorm::kHead) {
+      p.norm(n.query_norm, a.head_width, s.norm, {}, TENON_PARAM_INSIDE);
+      p.norm(n.key_norm, a.head_width, s.norm, {}, TENON_PARAM_INSIDE);
     }
   }
   p.matrix(n.output, {D, value_width, 1, a.num_heads, s.residual_initializer_range});
@@ -134,7 +144,8 @@ inline at::Tensor deinterleaved(const at::Tensor& x) {
   return x.unflatten(-1, {x.size(-1) / 2, 2}).transpose(-1, -2).flatten(-2);
 }
 
-/* The rotated features come first. Scores do not depend on the order of features. */
+/* The rotated features come first. Scores do not depend on the order of features. The products that
+ * compress and their norms are outside of the divided region. */
 inline AttentionHeads latent_heads(ParameterCursor& p,
                                    const DecoderAttention& a,
                                    const at::Tensor& x_BTD) {
@@ -143,19 +154,19 @@ inline AttentionHeads latent_heads(ParameterCursor& p,
   if (c.query_rank > 0) {
     const at::Tensor& down = p.take();
     const at::Tensor compressed = ops::linear(x_BTD, {down}, p.take_if(c.has_bias));
-    const at::Tensor normed = p.norm(NormKind::kRms, c.norm_eps, compressed);
+    const at::Tensor normed = ops::tensor_in(p.norm(NormKind::kRms, c.norm_eps, compressed));
     q = ops::linear(normed, {p.take()});
   } else {
-    q = ops::linear(x_BTD, {p.take()});
+    q = ops::linear(ops::tensor_in(x_BTD), {p.take()});
   }
-  const at::Tensor q_BTHE = q.unflatten(2, {a.num_heads, c.plain + c.rotated});
+  const at::Tensor q_BTHE = q.unflatten(2, {-1, c.plain + c.rotated});
   const at::Tensor& down = p.take();
   const at::Tensor kv = ops::linear(x_BTD, {down}, p.take_if(c.has_bias));
-  const at::Tensor normed = p.norm(NormKind::kRms, c.norm_eps, kv.narrow(2, 0, c.kv_rank));
-  const at::Tensor up_BTHE =
-      ops::linear(normed, {p.take()}).unflatten(2, {a.num_heads, c.plain + c.value});
+  const at::Tensor normed =
+      ops::tensor_in(p.norm(NormKind::kRms, c.norm_eps, kv.narrow(2, 0, c.kv_rank)));
+  const at::Tensor up_BTHE = ops::linear(normed, {p.take()}).unflatten(2, {-1, c.plain + c.value});
   at::Tensor q_turned = q_BTHE.narrow(3, c.plain, c.rotated);
-  at::Tensor k_turned = kv.narrow(2, c.kv_rank, c.rotated).unsqueeze(2);
+  at::Tensor k_turned = ops::tensor_in(kv.narrow(2, c.kv_rank, c.rotated)).unsqueeze(2);
   if (c.interleaved) {
     q_turned = deinterleaved(q_turned);
     k_turned = deinterleaved(k_turned);
@@ -163,7 +174,7 @@ inline AttentionHeads latent_heads(ParameterCursor& p,
   AttentionHeads heads;
   heads.query_BTHE = at::cat({q_turned, q_BTHE.narrow(3, 0, c.plain)}, 3);
   heads.key_BTKE =
-      at::cat({k_turned.expand({-1, -1, a.num_heads, -1}), up_BTHE.narrow(3, 0, c.plain)}, 3);
+      at::cat({k_turned.expand({-1, -1, q_BTHE.size(2), -1}), up_BTHE.narrow(3, 0, c.plain)}, 3);
   heads.value_BTKE = up_BTHE.narrow(3, c.plain, c.value);
   return heads;
 }
@@ -173,22 +184,34 @@ inline bool is_joined(const DecoderAttention& a) {
   return !a.latent.has_value() && a.qk_norm == QueryKeyNorm::kNone;
 }
 
-/* Queries, keys and values as one product, [B, T, (H + 2 K) E]. */
-inline at::Tensor joined_qkv(ParameterCursor& p,
-                             const DecoderAttention& a,
-                             const at::Tensor& x_BTD) {
+/* Queries, keys and values as one product, with the heads of this rank. */
+struct JoinedHeads {
+  at::Tensor qkv; /* [B, T, (H + 2 K) E] */
+  int64_t num_heads = 0;
+  int64_t num_kv_heads = 0;
+};
+inline JoinedHeads joined_qkv(ParameterCursor& p,
+                              const DecoderAttention& a,
+                              const at::Tensor& x_BTD) {
+  const at::Tensor h_BTD = ops::tensor_in(x_BTD);
   const at::Tensor& wq = p.take();
   if (a.is_fused) {
-    return ops::linear(x_BTD, {wq}, p.take_if(a.qkv_bias));
+    // A rank with fewer heads than one group has has a key head that it shares.
+    const int64_t all = wq.size(0) / a.head_width;
+    const int64_t group = a.num_heads / a.num_kv_heads + 2;
+    const int64_t keys = all < group ? 1 : all / group;
+    return {ops::linear(h_BTD, {wq}, p.take_if(a.qkv_bias)), all - 2 * keys, keys};
   }
   const at::Tensor& wk = p.take();
   const at::Tensor& wv = p.take();
+  const int64_t heads = wq.size(0) / a.head_width;
+  const int64_t keys = wk.size(0) / a.head_width;
   if (!a.qkv_bias) {
-    return ops::linear(x_BTD, {wq, wk, wv});
+    return {ops::linear(h_BTD, {wq, wk, wv}), heads, keys};
   }
   const at::Tensor& bq = p.take();
   const at::Tensor& bk = p.take();
-  return ops::linear(x_BTD, {wq, wk, wv}, at::cat({bq, bk, p.take()}));
+  return {ops::linear(h_BTD, {wq, wk, wv}, at::cat({bq, bk, p.take()})), heads, keys};
 }
 
 inline AttentionHeads heads_of(ParameterCursor& p,
@@ -200,13 +223,14 @@ inline AttentionHeads heads_of(ParameterCursor& p,
   }
   AttentionHeads heads;
   if (is_joined(a)) {
-    const at::Tensor all =
-        joined_qkv(p, a, x_BTD).unflatten(2, {a.num_heads + 2 * a.num_kv_heads, a.head_width});
-    heads.query_BTHE = all.narrow(2, 0, a.num_heads);
-    heads.key_BTKE = all.narrow(2, a.num_heads, a.num_kv_heads);
-    heads.value_BTKE = all.narrow(2, a.num_heads + a.num_kv_heads, a.num_kv_heads);
+    const JoinedHeads joined = joined_qkv(p, a, x_BTD);
+    const at::Tensor all = joined.qkv.unflatten(2, {-1, a.head_width});
+    heads.query_BTHE = all.narrow(2, 0, joined.num_heads);
+    heads.key_BTKE = all.narrow(2, joined.num_heads, joined.num_kv_heads);
+    heads.value_BTKE = all.narrow(2, joined.num_heads + joined.num_kv_heads, joined.num_kv_heads);
     return heads;
   }
+  const at::Tensor h_BTD = ops::tensor_in(x_BTD);
   // Apart, so that each norm reads dense rows.
   const at::Tensor& wq = p.take();
   const at::Tensor& wk = p.take();
@@ -215,14 +239,28 @@ inline AttentionHeads heads_of(ParameterCursor& p,
   const ops::OptionalTensor bk = p.take_if(a.qkv_bias);
   const ops::OptionalTensor bv = p.take_if(a.qkv_bias);
   const auto normed = [&](const at::Tensor& of, int64_t num_heads) {
+    const int64_t E = a.head_width;
     return a.qk_norm == QueryKeyNorm::kWidth
-               ? p.norm(s.norm, s.norm_eps, of).unflatten(2, {num_heads, a.head_width})
-               : p.norm(s.norm, s.norm_eps, of.unflatten(2, {num_heads, a.head_width}));
+               ? p.norm_over(s.norm, s.norm_eps, of, num_heads * E).unflatten(2, {-1, E})
+               : p.norm(s.norm, s.norm_eps, of.unflatten(2, {-1, E}));
   };
-  heads.query_BTHE = normed(ops::linear(x_BTD, {wq}, bq), a.num_heads);
-  heads.key_BTKE = normed(ops::linear(x_BTD, {wk}, bk), a.num_kv_heads);
-  heads.value_BTKE = ops::linear(x_BTD, {wv}, bv).unflatten(2, {a.num_kv_heads, a.head_width});
+  heads.query_BTHE = normed(ops::linear(h_BTD, {wq}, bq), a.num_heads);
+  heads.key_BTKE = normed(ops::linear(h_BTD, {wk}, bk), a.num_kv_heads);
+  heads.value_BTKE = ops::linear(h_BTD, {wv}, bv).unflatten(2, {-1, a.head_width});
   return heads;
+}
+
+/* x weight^T + bias, out of the divided region, for a weight of which ranks divide the `whole`
+ * columns. */
+inline at::Tensor linear_out(const at::Tensor& x,
+                             const at::Tensor& weight,
+                             const ops::OptionalTensor& bias,
+                             int64_t whole) {
+  if (weight.size(1) == whole) {
+    return ops::tensor_out(ops::linear(x, {weight}, bias));
+  }
+  const at::Tensor y = ops::tensor_out(ops::linear(x, {weight}));
+  return bias.has_value() ? y + bias->to(y.scalar_type()) : y;
 }
 
 inline at::Tensor normed_before(ParameterCursor& p, const DecoderSpec& s, const at::Tensor& x) {
@@ -233,6 +271,11 @@ inline at::Tensor normed_after(ParameterCursor& p, const DecoderSpec& s, const a
 }
 
 }  // namespace internal
+
+/* Width of the values of all heads. */
+inline int64_t value_width(const DecoderAttention& a) {
+  return a.num_heads * (a.latent.has_value() ? a.latent->value : a.head_width);
+}
 
 /* What queries see, without rotation and segments. */
 inline ops::Attention attention_options(const DecoderAttention& a) {
@@ -250,7 +293,13 @@ inline ops::Attention attention_options(const DecoderAttention& a) {
 inline at::Tensor run_attention(const BlockCall& b, const DecoderSpec& s, const DecoderLayer& l) {
   const DecoderAttention& a = l.attention;
   const at::Tensor& x_BTD = b.input(0);
-  const AttentionInputs in = attention_inputs(b);
+  AttentionInputs in = attention_inputs(b);
+  if (in.segment_ids.has_value()) {
+    in.segment_ids = ops::tensor_in(*in.segment_ids);
+  }
+  if (in.position_ids.has_value()) {
+    in.position_ids = ops::tensor_in(*in.position_ids);
+  }
   ParameterCursor p(b);
   ops::Attention o = attention_options(a);
   o.segments = in.segment_ids;
@@ -267,14 +316,15 @@ inline at::Tensor run_attention(const BlockCall& b, const DecoderSpec& s, const 
   const at::Tensor normed = internal::normed_before(p, s, x_BTD);
   at::Tensor attended;
   if (internal::is_joined(a)) {
-    attended =
-        ops::packed_attention(internal::joined_qkv(p, a, normed), a.num_heads, a.num_kv_heads, o);
+    const internal::JoinedHeads heads = internal::joined_qkv(p, a, normed);
+    attended = ops::packed_attention(heads.qkv, heads.num_heads, heads.num_kv_heads, o);
   } else {
     const AttentionHeads heads = internal::heads_of(p, s, a, normed);
     attended = ops::attention(heads.query_BTHE, heads.key_BTKE, heads.value_BTKE, o).flatten(2);
   }
   const at::Tensor& output = p.take();
-  const at::Tensor y = ops::linear(attended, {output}, p.take_if(a.output_bias));
+  const at::Tensor y =
+      internal::linear_out(attended, output, p.take_if(a.output_bias), value_width(a));
   return x_BTD + internal::normed_after(p, s, dropped(b, y, s.residual_dropout));
 }
 

@@ -23,6 +23,8 @@
 // or a softcap. Blocks are `embed`, for each layer `layers.N.attention` and
 // `layers.N.feed_forward`, which form the unit `layers.N`, `head`, and `head_logps`. With a memory,
 // `layers.N.memory` is the first block of the unit. The host skips a head that nothing reads.
+//
+// Tensor ranks divide heads, inner widths and the vocabulary; only a memory runs whole on each.
 #ifndef TENON_DECODER_DECODER_HPP
 #define TENON_DECODER_DECODER_HPP
 
@@ -124,7 +126,7 @@ class DecoderModel : public GeneratingModel, public WeightsLayout {
     embedding.flags = 0;
     p.matrix(s.names.embedding, embedding);
     if (s.has_positions) {
-      DecoderMatrix learned{s.max_positions, s.width, 0, 1, s.initializer_range};
+      DecoderMatrix learned{s.max_positions, s.width, 0, 0, s.initializer_range};
       learned.flags = 0;
       p.matrix(s.names.positions, learned);
     }
@@ -136,7 +138,7 @@ class DecoderModel : public GeneratingModel, public WeightsLayout {
               return dropped(b, run_embedding(b, 0), spec_.embedding_dropout);
             })
         .step(0, [this](const GenerationCall& c) { return run_embedding(c, c.first()); })
-        .flags(TENON_BLOCK_CONTEXT);
+        .flags(TENON_BLOCK_CONTEXT | TENON_BLOCK_DIVISIBLE);
     blocks_ = {{Role::kEmbedding, 0}};
     const std::vector<ValueId> rows =
         s.memory.has_value() ? look_up_memory(g, *s.memory) : std::vector<ValueId>();
@@ -163,10 +165,13 @@ class DecoderModel : public GeneratingModel, public WeightsLayout {
     }
     g.block("head",
             {x},
-            {g.value("logits", {"B", "T", {"V", s.vocab_size}})},
+            {g.value("logits",
+                     {"B", "T", {"V", s.vocab_size}},
+                     TENON_CLASS_COMPUTE,
+                     {2, {s.vocab_size}, {s.vocab_size}})},
             head,
             [this](const BlockCall& b) { return run_head(b); })
-        .flags(TENON_BLOCK_TOKENWISE);
+        .flags(TENON_BLOCK_TOKENWISE | TENON_BLOCK_DIVISIBLE);
     if (has_token_logps()) {
       blocks_.push_back({Role::kHeadLogps, 0});
       const ValueId labels = g.optional_input("labels", {"B", "T"}, TENON_CLASS_INTEGER);
@@ -175,7 +180,7 @@ class DecoderModel : public GeneratingModel, public WeightsLayout {
               {g.value("token_logps", {"B", "T"}, TENON_CLASS_FLOAT)},
               head,
               [this](const BlockCall& b) { return run_head_logps(b); })
-          .flags(TENON_BLOCK_TOKENWISE);
+          .flags(TENON_BLOCK_TOKENWISE | TENON_BLOCK_DIVISIBLE);
     }
   }
 
@@ -327,7 +332,7 @@ class DecoderModel : public GeneratingModel, public WeightsLayout {
         .buffers(buffers)
         .unit(unit)
         // The choice of a long table follows from the positions of all ranks.
-        .flags(is_long ? 0 : TENON_BLOCK_CONTEXT);
+        .flags(TENON_BLOCK_DIVISIBLE | (is_long ? 0 : TENON_BLOCK_CONTEXT));
     blocks_.push_back({Role::kAttention, i});
 
     const bool is_parallel = s.placement == NormPlacement::kParallel;
@@ -370,7 +375,7 @@ class DecoderModel : public GeneratingModel, public WeightsLayout {
     block.step(0, [this, i](const GenerationCall& c) { return run_feed_forward(c, spec_, i); })
         .buffers(buffers)
         .unit(unit)
-        .flags(flags)
+        .flags(flags | TENON_BLOCK_DIVISIBLE)
         .balance_losses(balances);
     if (layer.feed_forward.experts.has_value() && layer.feed_forward.experts->moves_bias()) {
       block.end_step([this, i](const EndStepCall& c) {
@@ -388,7 +393,8 @@ class DecoderModel : public GeneratingModel, public WeightsLayout {
     const int64_t T = ids_BT.size(1);
     at::Tensor x;
     try {
-      x = ops::embedding(b.parameter(0), ids_BT);
+      x = ops::tensor_out(
+          ops::embedding_over(b.parameter(0), ops::tensor_in(ids_BT), spec_.vocab_size));
     } catch (const c10::IndexError&) {
       fail_token(ids_BT);
     }
@@ -423,12 +429,12 @@ class DecoderModel : public GeneratingModel, public WeightsLayout {
       return x_BTD.select(-1, 0).to(wide).mul(0.0);
     }
     ParameterCursor p(b);
-    const at::Tensor normed = p.norm(spec_.norm, spec_.norm_eps, x_BTD);
-    return ops::token_logps(normed, p.take(), b.input(1));
+    const at::Tensor normed = ops::tensor_in(p.norm(spec_.norm, spec_.norm_eps, x_BTD));
+    return ops::token_logps_over(normed, p.take(), ops::tensor_in(b.input(1)), spec_.vocab_size);
   }
   at::Tensor run_head(const BlockCall& b) const {
     ParameterCursor p(b);
-    const at::Tensor normed = p.norm(spec_.norm, spec_.norm_eps, b.input(0));
+    const at::Tensor normed = ops::tensor_in(p.norm(spec_.norm, spec_.norm_eps, b.input(0)));
     const at::Tensor& weight = p.take();
     const at::Tensor logits = ops::linear(normed, {weight}, p.take_if(spec_.head_bias));
     const double cap = spec_.logit_softcap;

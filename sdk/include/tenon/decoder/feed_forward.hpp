@@ -2,6 +2,9 @@
 //
 // The feed-forward block of a layer: parameters and forward, dense or as a mixture of experts.
 //
+// Tensor ranks divide the inner width, also that of each expert. The norm and the router are
+// outside of the divided region, so that all ranks choose the same experts.
+//
 // Letters in tensor names: B samples, T positions, D width, N tokens (B T), X experts, k experts of
 // a token.
 #ifndef TENON_DECODER_FEED_FORWARD_HPP
@@ -16,6 +19,7 @@
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -49,12 +53,12 @@ inline void declare_feed_forward(DecoderParameters& p,
   }
   if (f.experts.has_value()) {
     const DecoderExperts& e = *f.experts;
-    DecoderMatrix router{e.num_experts, D, 0, e.num_experts, deviation};
+    DecoderMatrix router{e.num_experts, D, 0, 0, deviation};
     router.flags = 0;  // the router's product is small, and stays exact
     p.matrix(n.router, router);
-    p.expert_matrix(n.experts, n.expert_gate, e.num_experts, e.width, D, deviation);
-    p.expert_matrix(n.experts, n.expert_up, e.num_experts, e.width, D, deviation);
-    p.expert_matrix(n.experts, n.expert_down, e.num_experts, D, e.width, last);
+    p.expert_matrix(n.experts, n.expert_gate, e.num_experts, e.width, D, 0, deviation);
+    p.expert_matrix(n.experts, n.expert_up, e.num_experts, e.width, D, 0, deviation);
+    p.expert_matrix(n.experts, n.expert_down, e.num_experts, D, e.width, 1, last);
     if (e.shared_width > 0) {
       p.matrix(n.shared + "gate_proj", {e.shared_width, D, 0, e.shared_width, deviation});
       p.matrix(n.shared + "up_proj", {e.shared_width, D, 0, e.shared_width, deviation});
@@ -124,6 +128,12 @@ inline at::Tensor expert_loads(const at::Tensor& experts_Nk, int64_t num_experts
   return at::zeros({num_experts}, flat.options()).scatter_add(0, flat, at::ones_like(flat));
 }
 
+/* tensor_in without the conversion of autocast. */
+inline at::Tensor entered_exactly(const at::Tensor& x) {
+  const c10::impl::ExcludeDispatchKeyGuard exact(c10::autocast_dispatch_keyset);
+  return ops::tensor_in(x);
+}
+
 inline void add_router_losses(const BlockCall& b,
                               const DecoderSpec& s,
                               size_t layer,
@@ -184,14 +194,19 @@ at::Tensor run_experts(const Call& b,
   const at::Tensor& gate = p.take();
   const at::Tensor& up = p.take();
   const at::Tensor& down = p.take();
-  const at::Tensor weights_Nk = r.weights_Nk.to(x_ND.scalar_type());
-  at::Tensor y = ops::expert_mlp(x_ND, gate, up, down, r.experts_Nk, weights_Nk).view_as(x_BTD);
+  const at::Tensor h_BTD = ops::tensor_in(x_BTD);
+  const at::IntArrayRef rows = x_BTD.sizes().slice(0, 2);
+  const at::Tensor weights_Nk =
+      entered_exactly(r.weights_Nk.to(x_ND.scalar_type()).unflatten(0, rows)).flatten(0, 1);
+  const at::Tensor experts_Nk = ops::tensor_in(r.experts_Nk.unflatten(0, rows)).flatten(0, 1);
+  at::Tensor y = ops::expert_mlp(h_BTD.flatten(0, 1), gate, up, down, experts_Nk, weights_Nk)
+                     .view(h_BTD.sizes());
   if (e.shared_width > 0) {
     const at::Tensor& shared_gate = p.take();
     const at::Tensor& shared_up = p.take();
-    y = y + ops::gated_mlp(x_BTD, shared_gate, shared_up, p.take());
+    y = y + ops::gated_mlp(h_BTD, shared_gate, shared_up, p.take());
   }
-  return y;
+  return ops::tensor_out(y);
 }
 
 }  // namespace internal
@@ -224,12 +239,13 @@ at::Tensor run_feed_forward(const Call& b, const DecoderSpec& s, size_t layer) {
   } else if (f.is_gated) {
     const at::Tensor& gate = p.take();
     const at::Tensor& up = p.take();
-    y = ops::gated_mlp(normed, gate, up, p.take(), f.activation);
+    y = ops::tensor_out(ops::gated_mlp(ops::tensor_in(normed), gate, up, p.take(), f.activation));
   } else {
     const at::Tensor& up = p.take();
-    const at::Tensor fed = ops::linear(normed, {up}, p.take_if(f.has_bias), f.activation);
+    const at::Tensor fed =
+        ops::linear(ops::tensor_in(normed), {up}, p.take_if(f.has_bias), f.activation);
     const at::Tensor& down = p.take();
-    y = ops::linear(fed, {down}, p.take_if(f.has_bias));
+    y = internal::linear_out(fed, down, p.take_if(f.has_bias), f.width);
   }
   if constexpr (std::is_same_v<Call, BlockCall>) {
     y = dropped(b, y, s.residual_dropout);

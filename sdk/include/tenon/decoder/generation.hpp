@@ -2,7 +2,8 @@
 //
 // Steps of generation of a decoder: the embedding and the attention on new positions. Each
 // attention block has two caches, keys and values by head. With longrope, cached keys are not
-// rotated, since the table depends on the length of the whole sequence.
+// rotated, since the table depends on the length of the whole sequence. Tensor ranks have the
+// caches of their heads.
 #ifndef TENON_DECODER_GENERATION_HPP
 #define TENON_DECODER_GENERATION_HPP
 
@@ -46,7 +47,8 @@ inline at::Tensor step_attention(const GenerationCall& c,
   const at::Tensor attended =
       cached_attention(heads.query_BTHE, keys, values, attention_options(a)).flatten(2);
   const at::Tensor& output = p.take();
-  const at::Tensor y = ops::linear(attended, {output}, p.take_if(a.output_bias));
+  const at::Tensor y =
+      internal::linear_out(attended, output, p.take_if(a.output_bias), value_width(a));
   return x_BTD + internal::normed_after(p, s, y);
 }
 

@@ -46,8 +46,8 @@ inline std::vector<ValueId> look_up_memory(TorchGraph& g, const DecoderMemory& m
 inline void declare_memory(DecoderParameters& p, const DecoderSpec& s) {
   const DecoderNames& n = s.names;
   const int64_t width = s.memory->width();
-  p.matrix(n.memory_key, {s.width, width, 0, 1, s.initializer_range});
-  p.matrix(n.memory_value, {s.width, width, 0, 1, s.initializer_range});
+  p.matrix(n.memory_key, {s.width, width, 0, 0, s.initializer_range});
+  p.matrix(n.memory_value, {s.width, width, 0, 0, s.initializer_range});
   p.norm(n.memory_query_norm, s.width, NormKind::kRms);
   p.norm(n.memory_key_norm, s.width, NormKind::kRms);
 }

@@ -34,13 +34,21 @@ struct DecoderTensor {
 struct DecoderMatrix {
   int64_t out = 0;
   int64_t in = 0;
-  uint32_t axis = 0; /* that ranks may divide, into `units` */
-  int64_t units = 1;
+  uint32_t axis = 0; /* that tensor ranks may divide, into `units` */
+  int64_t units = 0; /* 0: each rank has all of it */
   double deviation = 0.02;
   /* Tensor of files that holds it from row `first` on; empty: its own. Without ".weight". */
   std::string tensor = {};
   int64_t first = 0;
   uint32_t flags = TENON_PARAM_LINEAR;
+  Split split = {}; /* of several parts, instead of `axis` and `units` */
+
+  Split division() const {
+    if (units == 0) {
+      return split;
+    }
+    return {axis, {axis == 0 ? out : in}, {units}};
+  }
 };
 
 /* Declares parameters and their tensors in files. Names lack ".weight" and ".bias".
@@ -64,30 +72,38 @@ class DecoderParameters {
     const std::string tensor = m.tensor.empty() ? parameter : prefix_ + m.tensor + ".weight";
     tensors_->push_back(
         {tensor, parameter, is_transposed_ ? uint32_t{TENON_LAYOUT_TRANSPOSED} : 0U, m.first, 0});
-    ids_.push_back(graph_->parameter(parameter,
-                                     {m.out, m.in},
-                                     Init::normal(0.0, m.deviation),
-                                     m.flags,
-                                     {m.axis, {m.axis == 0 ? m.out : m.in}, {m.units}}));
+    ids_.push_back(graph_->parameter(
+        parameter, {m.out, m.in}, Init::normal(0.0, m.deviation), m.flags, m.division()));
   }
   /* A bias of `n` outputs that ranks divide into `units`; 0: each has all of it. */
   void bias(const std::string& name, int64_t n, int64_t units) {
-    const Split split = units == 0 ? Split{} : Split{0, {n}, {units}};
+    bias(name, n, units == 0 ? Split{} : Split{0, {n}, {units}});
+  }
+  void bias(const std::string& name, int64_t n, const Split& split) {
     vector(name + ".bias", n, Init::zeros(), split);
   }
-  void norm(const std::string& name, int64_t n, NormKind kind) {
-    vector(name + ".weight", n, kind == NormKind::kRmsPlusOne ? Init::zeros() : Init::ones(), {});
+  /* A norm of `n` features, which ranks may divide. `flags`: TENON_PARAM_INSIDE if a divided region
+   * uses it undivided. */
+  void norm(const std::string& name,
+            int64_t n,
+            NormKind kind,
+            const Split& split = {},
+            uint32_t flags = 0) {
+    const Init init = kind == NormKind::kRmsPlusOne ? Init::zeros() : Init::ones();
+    vector(name + ".weight", n, init, split, flags);
     if (kind == NormKind::kLayer) {
-      vector(name + ".bias", n, Init::zeros(), {});
+      vector(name + ".bias", n, Init::zeros(), split, flags);
     }
   }
-  /* The matrices [out, in] of all experts, [X, out, in]. Files have one tensor for each, named
-   * `experts` + number + "." + `in_files` + ".weight". */
+  /* The matrices [out, in] of all experts, [X, out, in], which ranks divide into single rows or
+   * columns: `axis` 0 or 1. Files have one tensor for each, named `experts` + number + "." +
+   * `in_files` + ".weight". */
   void expert_matrix(const std::string& experts,
                      const std::string& in_files,
                      int64_t num_experts,
                      int64_t out,
                      int64_t in,
+                     uint32_t axis,
                      double deviation) {
     const std::string parameter = prefix_ + experts + in_files + ".weight";
     for (int64_t i = 0; i < num_experts; ++i) {
@@ -97,8 +113,12 @@ class DecoderParameters {
                            0,
                            i});
     }
-    ids_.push_back(
-        graph_->parameter(parameter, {num_experts, out, in}, Init::normal(0.0, deviation)));
+    const int64_t width = axis == 0 ? out : in;
+    ids_.push_back(graph_->parameter(parameter,
+                                     {num_experts, out, in},
+                                     Init::normal(0.0, deviation),
+                                     0,
+                                     {axis + 1, {width}, {width}}));
   }
   /* Maps a buffer to a tensor of files. */
   void map_buffer(const std::string& name) { tensors_->push_back({name, name, 0, 0, 0}); }
@@ -110,9 +130,11 @@ class DecoderParameters {
   std::vector<ParameterId> take() { return std::exchange(ids_, {}); }
 
  private:
-  void vector(const std::string& name, int64_t n, Init init, const Split& split) {
+  void vector(
+      const std::string& name, int64_t n, Init init, const Split& split, uint32_t flags = 0) {
     tensors_->push_back({prefix_ + name, prefix_ + name, 0, 0, 0});
-    ids_.push_back(graph_->parameter(prefix_ + name, {n}, init, TENON_PARAM_NO_DECAY, split));
+    ids_.push_back(
+        graph_->parameter(prefix_ + name, {n}, init, TENON_PARAM_NO_DECAY | flags, split));
   }
 
   TorchGraph* graph_;
@@ -148,6 +170,24 @@ class ParameterCursor {
         break;
     }
     return ops::rms_norm(x, weight, eps);
+  }
+  /* The same of `whole` features, of which this rank has those of `x` and of the parameters. */
+  at::Tensor norm_over(NormKind kind, double eps, const at::Tensor& x, int64_t whole) {
+    const int64_t mine = x.size(-1);
+    if (mine == whole) {
+      return norm(kind, eps, x);
+    }
+    const auto mean = [mine, whole](const at::Tensor& of) {
+      return ops::sum_over(of.sum(-1, /*keepdim=*/true), mine, whole) / static_cast<double>(whole);
+    };
+    at::Tensor y = x.scalar_type() == at::kDouble ? x : x.to(at::kFloat);
+    if (kind == NormKind::kLayer) {
+      y = y - mean(y);
+    }
+    y = y * at::rsqrt(mean(y.square()) + eps);
+    const at::Tensor& weight = take();
+    y = y * (kind == NormKind::kRmsPlusOne ? weight + 1.0 : weight);
+    return (kind == NormKind::kLayer ? y + take() : y).to(x.scalar_type());
   }
 
  private:
