@@ -9,6 +9,8 @@
 #pragma once
 
 #include <algorithm>
+#include <compare>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -20,14 +22,54 @@ class Tensor;
 
 namespace tenon {
 
-// Along each dimension of a tensor, the `size` indices from `start` on.
+// The `size` indices from `start` on.
+struct IndexRange {
+  int64_t start = 0;
+  int64_t size = 0;
+  auto operator<=>(const IndexRange&) const = default;
+};
+
+// Along each dimension of a tensor, the `size` indices from `start` on. Along `axis`, a box can
+// have several ranges instead, as a rank has of a fused matrix: `start` is that of the first range,
+// and `size` is the sum of their sizes. The elements of the ranges follow each other along `axis`.
 struct Box {
   std::vector<int64_t> start;
   std::vector<int64_t> size;
+  size_t axis = 0;                      // 0 if `ranges` is empty
+  std::vector<IndexRange> ranges = {};  // ascending, with gaps between them; empty: one range
   bool operator==(const Box&) const = default;
+
+  // Returns the place in the tensor of index `i` of the box along dimension `d`.
+  int64_t place(size_t d, int64_t i) const;
 };
 
-// "[0:2, 3:5]": starts and ends along each dimension.
+// Returns the box of the given ranges along an axis, and of all indices along the other dimensions
+// of a tensor. Ranges without indices are skipped, and adjacent ranges joined.
+// Shapes  ranges: ascending, in the tensor, disjoint
+Box box_of_ranges(const std::vector<int64_t>& shape, size_t axis, std::vector<IndexRange> ranges);
+
+// True if the box lies in a tensor of this shape, and its ranges are as described above.
+bool is_box_of(const Box& box, const std::vector<int64_t>& shape);
+
+// Calls take(const Box& one, int64_t at) for each range of a box: `one` has that range alone, and
+// its elements start at index `at` of the box along the axis.
+template <class Take>
+void for_each_range(const Box& box, Take take) {
+  if (box.ranges.empty()) {
+    take(box, int64_t{0});
+    return;
+  }
+  Box one{.start = box.start, .size = box.size};
+  int64_t at = 0;
+  for (const IndexRange& range : box.ranges) {
+    one.start[box.axis] = range.start;
+    one.size[box.axis] = range.size;
+    take(one, at);
+    at += range.size;
+  }
+}
+
+// "[0:2, 3:5]": starts and ends along each dimension; "[0:2+4:6, 3:5]" if there are two ranges.
 std::string box_text(const Box& box);
 
 class TensorPiece {
@@ -52,7 +94,8 @@ class TensorPiece {
   // True if the piece has all elements of its box.
   bool is_box() const { return numel_ == box_numel_; }
 
-  // A maximal sequence of elements that are consecutive in the tensor, in row-major order.
+  // A sequence of elements that are consecutive in the tensor, in row-major order. It is maximal,
+  // unless the box has several ranges, the last of which ends where the tensor does.
   struct Run {
     int64_t in_tensor = 0;  // index of its first element in the flattened tensor
     int64_t in_piece = 0;   // and in the piece
@@ -76,10 +119,17 @@ class TensorPiece {
   bool operator==(const TensorPiece&) const = default;
 
  private:
+  // Returns the end of run `index` of the whole box, in the box; 0 for -1.
+  int64_t end_of_run(int64_t index) const;
+  // Returns the number of runs of the whole box that end at or before element `in_box`.
+  int64_t runs_before(int64_t in_box) const;
+
   std::vector<int64_t> shape_;
   std::optional<Box> box_;  // never the whole tensor
   int64_t box_numel_ = 1;
-  int64_t run_numel_ = 1;  // elements of each run of the whole box
+  // The ends of the first runs of the whole box, in the box. The next runs have the same lengths
+  // in turn.
+  std::vector<int64_t> run_ends_;
   int64_t first_ = 0;
   int64_t numel_ = 1;
 };
@@ -138,5 +188,14 @@ void for_each_shared_range(const TensorPiece& a, const TensorPiece& b, Take take
 // Returns the values of a piece of `whole`: a view if they are consecutive there, else a copy.
 // Shapes  whole: the piece's shape(), or flat; the result [numel()]
 at::Tensor values_of(const TensorPiece& piece, const at::Tensor& whole);
+
+// Returns the elements of a box of `whole`: a view if the box has one range, else a copy.
+// Shapes  the result: box.size
+at::Tensor part_of(const at::Tensor& whole, const Box& box);
+
+// Copies `part` into the elements of a box of `whole`, or adds it to them.
+// Shapes  part: box.size; any dtype
+void put_part(const at::Tensor& whole, const Box& box, const at::Tensor& part);
+void add_part(const at::Tensor& whole, const Box& box, const at::Tensor& part);
 
 }  // namespace tenon
