@@ -183,6 +183,7 @@ LOOPS_OVER_BLOCKS = {
     "host/model/compile_program.cpp": "compiles",
     "host/model/compile_generation.cpp": "compiles",
     "host/model/block_tiles.cpp": "a property of each block",
+    "host/model/divided_graph.cpp": "a property of each block",
     "host/model/parameter_store.cpp": "makes the parameters",
     "host/model/block_runner.cpp": "makes what calls each block",
     "host/model/microbatch_state.cpp": "makes the tapes",
