@@ -219,6 +219,30 @@ std::string TensorPiece::text() const {
   return formatted("from element {} of {}", first_, of);
 }
 
+std::optional<TensorPiece> blocks_of(const TensorPiece& piece, int64_t block) {
+  const int64_t numel = product(piece.shape());
+  const auto num_blocks = [block](int64_t n) { return (n + block - 1) / block; };
+  const auto is_border = [&](int64_t at) { return at % block == 0 || at == numel; };
+  const TensorPiece all = piece.all_of_box();
+  const size_t num_ranges = piece.box() ? std::max<size_t>(piece.box()->ranges.size(), 1) : 1;
+  const bool has_runs = all.num_runs() <= static_cast<int64_t>(num_ranges);
+  bool is_cut = !has_runs || piece.first() % block != 0;
+  std::vector<IndexRange> ranges;
+  for (int64_t r = 0; has_runs && r < all.num_runs(); ++r) {
+    const TensorPiece::Run run = all.run(r);
+    is_cut = is_cut || !is_border(run.in_tensor) || !is_border(run.end());
+    ranges.push_back({run.in_tensor / block, num_blocks(run.numel)});
+  }
+  const int64_t end = piece.first() + piece.numel();
+  is_cut = is_cut || (end % block != 0 && end != all.numel());
+  if (is_cut) {
+    return std::nullopt;
+  }
+  const std::vector<int64_t> shape = {num_blocks(numel)};
+  return TensorPiece(shape, box_of_ranges(shape, 0, std::move(ranges)))
+      .part(piece.first() / block, num_blocks(piece.numel()));
+}
+
 at::Tensor values_of(const TensorPiece& piece, const at::Tensor& whole) {
   at::Tensor values = whole.reshape(piece.shape());
   if (piece.box()) {

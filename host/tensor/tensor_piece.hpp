@@ -108,6 +108,8 @@ class TensorPiece {
   // Returns the index of the first run that ends after element `in_tensor` of the flattened tensor.
   // num_runs() if there is none.
   int64_t run_after(int64_t in_tensor) const;
+  // Returns all elements of the piece's box.
+  TensorPiece all_of_box() const { return box_ ? TensorPiece(shape_, *box_) : TensorPiece(shape_); }
   // Returns the place of the piece's first element in the flattened tensor; 0 for an empty piece.
   int64_t first_in_tensor() const { return numel_ > 0 ? run(0).in_tensor : 0; }
 
@@ -184,6 +186,12 @@ void for_each_shared_range(const TensorPiece& a, const TensorPiece& b, Take take
     take(in_a, in_b, numel);
   }
 }
+
+// Returns the piece of a tensor that has one element for each `block` elements of the piece's
+// flattened tensor, the last block being shorter if need be. Nothing if the piece cuts a block, or
+// if its box has more runs than ranges.
+// Shapes  the result: of a tensor of one dimension
+std::optional<TensorPiece> blocks_of(const TensorPiece& piece, int64_t block);
 
 // Returns the values of a piece of `whole`: a view if they are consecutive there, else a copy.
 // Shapes  whole: the piece's shape(), or flat; the result [numel()]

@@ -30,6 +30,49 @@ void each_box(const std::vector<int64_t>& shape, Take take, Box so_far = {}) {
   }
 }
 
+// Calls take(const Box&) for each box of at least two ranges along a dimension, and of any indices
+// along the others.
+template <class Take>
+void each_box_of_ranges(const std::vector<int64_t>& shape, Take take) {
+  each_box(shape, [&](const Box& box) {
+    for (size_t d = 0; d < shape.size(); ++d) {
+      if (box.size[d] != shape[d]) {
+        continue;
+      }
+      for (uint32_t chosen = 0; chosen < uint32_t{1} << shape[d]; ++chosen) {
+        std::vector<IndexRange> ranges;
+        for (int64_t i = 0; i < shape[d]; ++i) {
+          if ((chosen >> i & 1) != 0) {
+            ranges.push_back({i, 1});
+          }
+        }
+        const Box along = box_of_ranges(shape, d, ranges);
+        if (along.ranges.empty()) {
+          continue;
+        }
+        Box both = box;
+        both.start[d] = along.start[d];
+        both.size[d] = along.size[d];
+        both.axis = along.axis;
+        both.ranges = along.ranges;
+        take(both);
+      }
+    }
+  });
+}
+
+// True if a box has index `i` along dimension `d`.
+inline bool has_index(const Box& box, size_t d, int64_t i) {
+  if (box.ranges.empty() || d != box.axis) {
+    return i >= box.start[d] && i < box.start[d] + box.size[d];
+  }
+  bool is_inside = false;
+  for (const IndexRange& range : box.ranges) {
+    is_inside = is_inside || (i >= range.start && i < range.start + range.size);
+  }
+  return is_inside;
+}
+
 // The elements of a box, as indices of the flattened tensor.
 inline std::vector<int64_t> elements_of(const Box& box, const std::vector<int64_t>& shape) {
   int64_t numel = 1;
@@ -42,7 +85,7 @@ inline std::vector<int64_t> elements_of(const Box& box, const std::vector<int64_
     int64_t rest = i;
     for (size_t d = shape.size(); d-- > 0;) {
       const int64_t index = rest % shape[d];
-      is_inside = is_inside && index >= box.start[d] && index < box.start[d] + box.size[d];
+      is_inside = is_inside && has_index(box, d, index);
       rest /= shape[d];
     }
     if (is_inside) {
