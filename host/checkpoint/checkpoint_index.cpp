@@ -30,6 +30,7 @@ using nlohmann::json;
 
 constexpr char kFormat[] = "tenon.checkpoint";
 constexpr int64_t kVersionWithoutBoxes = 1;
+constexpr int64_t kVersionWithoutRanges = 2;
 
 constexpr std::pair<uint32_t, const char*> kScopes[] = {{TENON_STATE_REPLICATED, "replicated"},
                                                         {TENON_STATE_PER_SHARD, "per_shard"},
@@ -110,6 +111,10 @@ json to_json(const StoredTensor& tensor) {
     if (piece.box) {
       entry["start"] = piece.box->start;
       entry["size"] = piece.box->size;
+      for (const IndexRange& range : piece.box->ranges) {
+        entry["axis"] = piece.box->axis;
+        entry["ranges"].push_back({range.start, range.size});
+      }
     }
   }
   json result = {{"dtype", tensor.dtype},
@@ -130,6 +135,17 @@ std::vector<int64_t> integers_of(const json& values) {
   return integers;
 }
 
+Box box_of(const json& piece) {
+  Box box{.start = integers_of(piece.at("start")), .size = integers_of(piece.at("size"))};
+  if (piece.contains("ranges")) {
+    box.axis = unsigned_of(piece.at("axis"));
+    for (const json& range : piece.at("ranges")) {
+      box.ranges.push_back({integer_of(range.at(0)), integer_of(range.at(1))});
+    }
+  }
+  return box;
+}
+
 StoredTensor tensor_of(const json& value) {
   StoredTensor tensor{.dtype = value.at("dtype").get<std::string>(),
                       .shape = integers_of(value.at("shape")),
@@ -144,8 +160,7 @@ StoredTensor tensor_of(const json& value) {
                              .numel = integer_of(piece.at("numel")),
                              .xxh3 = sum_of(piece.at("xxh3"))});
     if (piece.contains("start") || piece.contains("size")) {
-      tensor.pieces.back().box = {.start = integers_of(piece.at("start")),
-                                  .size = integers_of(piece.at("size"))};
+      tensor.pieces.back().box = box_of(piece);
     }
   }
   return tensor;
@@ -332,8 +347,8 @@ bool comes_before(const StoredPiece& a, const StoredPiece& b) {
   if (!a.box || !b.box) {
     return a.box.has_value() == b.box.has_value() ? a.first < b.first : !a.box.has_value();
   }
-  return std::tie(a.box->start, a.box->size, a.first) <
-         std::tie(b.box->start, b.box->size, b.first);
+  return std::tie(a.box->start, a.box->size, a.box->axis, a.box->ranges, a.first) <
+         std::tie(b.box->start, b.box->size, b.box->axis, b.box->ranges, b.first);
 }
 
 // Describes the pieces of a complete tensor as flat ranges of the whole, if each of them is one.
@@ -353,14 +368,22 @@ void leave_out_boxes(StoredTensor& tensor) {
   std::ranges::sort(tensor.pieces, comes_before);
 }
 
-bool has_boxes(const CheckpointIndex& index) {
-  const auto has_box = [](const StoredEntries& entries) {
-    return std::ranges::any_of(entries.tensors, [](const auto& entry) {
-      return std::ranges::any_of(entry.second.pieces,
-                                 [](const StoredPiece& piece) { return piece.box.has_value(); });
-    });
+// Returns the oldest version of the format that describes the index.
+int64_t version_of(const CheckpointIndex& index) {
+  int64_t version = kVersionWithoutBoxes;
+  const auto look = [&version](const StoredEntries& entries) {
+    for (const auto& [name, tensor] : entries.tensors) {
+      for (const StoredPiece& piece : tensor.pieces) {
+        if (piece.box) {
+          version = std::max(
+              version, piece.box->ranges.empty() ? kVersionWithoutRanges : kCheckpointVersion);
+        }
+      }
+    }
   };
-  return has_box(index.shared) || std::ranges::any_of(index.by_rank, has_box);
+  look(index.shared);
+  std::ranges::for_each(index.by_rank, look);
+  return version;
 }
 
 // Returns the first incomplete entry with the reason, or "" if all entries are complete.
@@ -463,7 +486,7 @@ std::string index_text(const CheckpointIndex& index) {
   }
   nlohmann::ordered_json result;
   result["format"] = kFormat;
-  result["version"] = has_boxes(index) ? kCheckpointVersion : kVersionWithoutBoxes;
+  result["version"] = version_of(index);
   result["facts"] = to_json(index.metadata);
   result["files"] = to_json(index.files);
   result["versions"] = index.versions;

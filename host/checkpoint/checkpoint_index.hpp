@@ -23,8 +23,9 @@
 
 namespace tenon {
 
-// An index without boxes has version 1, which earlier releases read too.
-inline constexpr int64_t kCheckpointVersion = 2;
+// An index without boxes has version 1, and one whose boxes have one range version 2. Earlier
+// releases read them too.
+inline constexpr int64_t kCheckpointVersion = 3;
 
 // How gradient norms are summed. 0: in an order that depends on the ranks, as in checkpoints
 // without the number. 1: over chunks (docs/decisions/0080-norm-of-gradients.md).

@@ -270,6 +270,9 @@ void put_rows(const std::vector<StoredEntries>& by_rank,
       for (StoredPiece piece : tensor.pieces) {
         if (piece.box) {
           piece.box->start[0] += rows.shape[0];
+          for (IndexRange& range : piece.box->ranges) {
+            range.start += piece.box->axis == 0 ? rows.shape[0] : 0;
+          }
         } else {
           piece.first += static_cast<int64_t>(*bytes_before / element);
         }

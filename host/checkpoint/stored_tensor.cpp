@@ -18,14 +18,8 @@ namespace {
 
 // Returns the elements of a box, or nothing if it is empty or not in the tensor.
 std::optional<int64_t> numel_in(const Box& box, const std::vector<int64_t>& shape) {
-  if (box.start.size() != shape.size() || box.size.size() != shape.size()) {
+  if (!is_box_of(box, shape) || std::ranges::any_of(box.size, [](int64_t n) { return n < 1; })) {
     return std::nullopt;
-  }
-  for (size_t d = 0; d < shape.size(); ++d) {
-    if (box.start[d] < 0 || box.size[d] < 1 || box.size[d] > shape[d] ||
-        box.start[d] > shape[d] - box.size[d]) {
-      return std::nullopt;
-    }
   }
   return static_cast<int64_t>(*checked_bytes(box.size, 1));  // no more than those of the tensor
 }
@@ -83,7 +77,7 @@ std::string why_not_tiled(const std::vector<Box>& boxes, const std::vector<int64
   }
   Corners corners(std::move(split));
   for (const Box& box : boxes) {
-    corners.add(box, 1);
+    for_each_range(box, [&](const Box& one, int64_t) { corners.add(one, 1); });
   }
   corners.add({std::vector<int64_t>(shape.size(), 0), shape}, -1);
   return corners.why_not_zero(shape);

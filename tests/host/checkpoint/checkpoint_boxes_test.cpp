@@ -36,6 +36,9 @@ const std::vector<int64_t>& split_shape() {
 struct Split {
   std::vector<int64_t> grid;
   int64_t num_slices = 1;
+  // Sizes of the parts of a fused matrix along a dimension: each box has a range of each part.
+  size_t axis = 0;
+  std::vector<int64_t> parts = {};
 
   int64_t num_boxes() const { return grid[0] * grid[1] * grid[2]; }
   uint32_t num_ranks() const { return static_cast<uint32_t>(num_boxes() * num_slices); }
@@ -49,9 +52,26 @@ struct Split {
       const int64_t size = (split_shape()[d] + grid[d] - 1) / grid[d];
       box.start[d] = index * size;
       box.size[d] = std::min(size, split_shape()[d] - box.start[d]);
+      if (d == axis && !parts.empty()) {
+        cut_parts(index, box);
+      }
       rest /= grid[d];
     }
     return box;
+  }
+
+  void cut_parts(int64_t index, Box& box) const {
+    std::vector<IndexRange> ranges;
+    int64_t begin = 0;
+    for (const int64_t size : parts) {
+      ranges.push_back({begin + index * size / grid[axis], size / grid[axis]});
+      begin += size;
+    }
+    const Box fused = box_of_ranges(split_shape(), axis, ranges);
+    box.start[axis] = fused.start[axis];
+    box.size[axis] = fused.size[axis];
+    box.axis = fused.axis;
+    box.ranges = fused.ranges;
   }
 
   FlatGroup group(uint32_t rank) const {
@@ -72,7 +92,11 @@ const std::vector<Split>& splits() {
                                              {{1, 2, 1}, 1},
                                              {{1, 1, 4}, 2},
                                              {{2, 3, 1}, 2},
-                                             {{6, 1, 2}, 1}};
+                                             {{6, 1, 2}, 1},
+                                             {{2, 1, 1}, 1, 0, {2, 4}},
+                                             {{1, 2, 1}, 3, 1, {4, 2, 4}},
+                                             {{2, 1, 3}, 2, 2, {3, 6}},
+                                             {{3, 2, 1}, 1, 1, {6, 4}}};
   return kSplits;
 }
 
@@ -107,7 +131,7 @@ class SavedSplit {
       const FlatPart& part = group.part(1);
       if (part.length() > 0) {
         tree.put_part(
-            "w", group.data_view(1), {part.piece, group.is_sliced(1)}, StateTree::Copy::kNo);
+            "w", group.data_view(1), {part.piece, /*is_sliced=*/true}, StateTree::Copy::kNo);
       }
       const RankRole role(Mesh({}, split.num_ranks(), rank));
       shares.push_back(share_of(share_text(write_share(tree, role, *storage_, "a", false))));
@@ -194,19 +218,24 @@ TEST_CASE("ranges that are far apart, and many bytes, are read in several reads"
   }
 }
 
-TEST_CASE("an index has boxes, and a version of its own, only if ranges do not do",
+TEST_CASE("an index has boxes, ranges of boxes, and a version of its own, only if it needs them",
           "[checkpoint]") {
   for (const Split& split : splits()) {
     const SavedSplit saved(split);
     const CheckpointReader reader = saved.reader();
-    const bool has_boxes = split.grid[1] > 1 || split.grid[2] > 1;
+    const bool has_ranges = !split.parts.empty();
+    const bool has_boxes = split.grid[1] > 1 || split.grid[2] > 1 || has_ranges;
     INFO(split.num_ranks() << " ranks");
     for (const StoredPiece& piece : reader.index().shared.tensors.at("w").pieces) {
       CHECK(piece.box.has_value() == has_boxes);
+      CHECK((has_boxes && !piece.box->ranges.empty()) == has_ranges);
     }
     std::ifstream file(saved.path("index.json"));
     const std::string text((std::istreambuf_iterator<char>(file)), {});
-    CHECK_THAT(text, contains_text(has_boxes ? "\"version\": 2" : "\"version\": 1"));
+    CHECK_THAT(text,
+               contains_text(has_ranges  ? "\"version\": 3"
+                             : has_boxes ? "\"version\": 2"
+                                         : "\"version\": 1"));
     CHECK(index_text(reader.index()) == text);
   }
 }

@@ -100,7 +100,8 @@ TEST_CASE("any three boxes of a matrix are a cover, or the first wrong element i
   const std::vector<int64_t> shape = {2, 3};
   std::vector<Box> all;
   each_box(shape, [&](const Box& box) { all.push_back(box); });
-  REQUIRE(all.size() == 18);
+  each_box_of_ranges(shape, [&](const Box& box) { all.push_back(box); });
+  REQUIRE(all.size() == 18 + 3);  // columns 0 and 2, of one row or both
   int num_covers = 0;
   const auto look = [&](const std::vector<Box>& boxes) {
     const std::string wanted = counted(boxes, shape);
@@ -120,8 +121,8 @@ TEST_CASE("any three boxes of a matrix are a cover, or the first wrong element i
       }
     }
   }
-  // The whole, 3 cuts in two and 9 in three, in each order.
-  CHECK(num_covers == 1 + 3 * 2 + 9 * 6);
+  // The whole, 4 cuts in two and 13 in three, in each order.
+  CHECK(num_covers == 1 + 4 * 2 + 13 * 6);
 }
 
 TEST_CASE("boxes that were cut from a tensor cover it, and no others do", "[checkpoint]") {
@@ -193,6 +194,18 @@ TEST_CASE("boxes that are none are refused", "[checkpoint]") {
   CHECK(refused({.start = {0, 0}, .size = {2}}) == invalid);
   CHECK(refused({.start = {0, 0, 0}, .size = {2, 3, 1}}) == invalid);
   CHECK(why_not_whole(tensor({0, 3}, {piece(Box{{0, 0}, {0, 3}}, 0, 0)}), files()) == invalid);
+  const auto with_ranges = [&](size_t axis, int64_t size, std::vector<IndexRange> ranges) {
+    return refused({.start = {0, 0}, .size = {2, size}, .axis = axis, .ranges = std::move(ranges)});
+  };
+  CHECK(with_ranges(1, 2, {{0, 1}, {2, 1}}) != invalid);
+  CHECK(with_ranges(1, 3, {{0, 1}, {2, 1}}) == invalid);
+  CHECK(with_ranges(0, 2, {{0, 1}, {2, 1}}) == invalid);
+  CHECK(with_ranges(2, 2, {{0, 1}, {2, 1}}) == invalid);
+  CHECK(with_ranges(kMost, 2, {{0, 1}, {2, 1}}) == invalid);
+  CHECK(with_ranges(1, 2, {{0, 1}, {kMost, 1}}) == invalid);
+  CHECK(with_ranges(1, 2, {{0, 1}, {2, kMost}}) == invalid);
+  CHECK(with_ranges(1, 2, {{2, 1}, {0, 1}}) == invalid);
+  CHECK(with_ranges(1, 2, {{0, 2}}) == invalid);
 }
 
 TEST_CASE("the work for a cover does not depend on the size of the tensor", "[checkpoint]") {
@@ -222,6 +235,8 @@ TEST_CASE("the piece of a tensor that is stored has its box and its range", "[ch
   const Box box{.start = {0, 1}, .size = {2, 2}};
   CHECK(piece_of(of, piece({}, 2, 3)) == TensorPiece({2, 3}).part(2, 3));
   CHECK(piece_of(of, piece(box, 1, 2)) == TensorPiece({2, 3}, box).part(1, 2));
+  const Box fused = box_of_ranges({2, 3}, 1, {{0, 1}, {2, 1}});
+  CHECK(piece_of(of, piece(fused, 1, 2)) == TensorPiece({2, 3}, fused).part(1, 2));
 }
 
 }  // namespace tenon
