@@ -16,6 +16,7 @@
 
 #include <ATen/Functions.h>
 #include <ATen/core/grad_mode.h>
+#include <c10/util/accumulate.h>
 #include <c10/util/irange.h>
 
 #include <algorithm>
@@ -303,21 +304,21 @@ void add_tensor(StateHash& hash, const std::string& name, const at::Tensor& valu
 
 }  // namespace
 
-std::string ParameterStore::hash_of_model(uint32_t model,
-                                          const std::function<at::Tensor(FlatGroup&)>& whole_of) {
+std::string ParameterStore::hash_of_model(uint32_t model, const WholeOfGroup& whole_of) {
   std::vector<std::string> by_parameter(positions_.size());
   for (FlatGroup& group : groups_) {
     // A group has parameters of one model.
     if (graph_.parameters[group.entries().front().parameter.id].model != model) {
       continue;
     }
-    const at::Tensor whole = whole_of(group);
-    for (const FlatEntry& entry : group.entries()) {
-      TENON_ASSERT(!entry.parameter.box, "the hash of a model is that of whole parameters");
-      const uint32_t p = entry.parameter.id;
+    const std::vector<at::Tensor> whole = whole_of(group);
+    for (size_t e = 0; e < whole.size(); ++e) {
+      const FlatParameter& parameter = group.entries()[e].parameter;
+      TENON_ASSERT(whole[e].numel() == c10::multiply_integers(parameter.shape),
+                   "the hash of a model is that of whole parameters");
       StateHash hash;
-      add_tensor(hash, graph_.parameters[p].name, whole.narrow(0, entry.offset, entry.numel));
-      by_parameter[p] = hash.text();
+      add_tensor(hash, parameter.name, whole[e]);
+      by_parameter[parameter.id] = hash.text();
     }
   }
   StateHash hash;
@@ -333,7 +334,13 @@ std::string ParameterStore::hash_of_model(uint32_t model,
 }
 
 std::string ParameterStore::hash() {
-  return hash([](FlatGroup& group) { return group.data(); });
+  return hash([](FlatGroup& group) {
+    std::vector<at::Tensor> whole;
+    for (size_t e = 0; e < group.entries().size(); ++e) {
+      whole.push_back(group.data_view(e));
+    }
+    return whole;
+  });
 }
 
 std::string ParameterStore::hash_of_slices() const {

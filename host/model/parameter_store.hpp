@@ -20,6 +20,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 struct tenon_exec;
 
@@ -42,6 +43,10 @@ struct ParameterLayout {
   // Elements of trainable parameter p that a cut must not separate. Empty: 1.
   std::function<int64_t(uint32_t p)> block_of = {};
 };
+
+// Returns the stored values of the whole parameters of a group.
+// Shapes  by entry: any, of as many elements as the parameter
+using WholeOfGroup = std::function<std::vector<at::Tensor>(FlatGroup& group)>;
 
 class ParameterStore final : public Stateful {
  public:
@@ -93,13 +98,11 @@ class ParameterStore final : public Stateful {
   void swap_kept_buffers();
 
   // Returns a hash of the trained model: parameters, and the buffers that training changes. 16
-  // hexadecimal digits, the same for any number of ranks. `whole_of` returns the unsharded stored
-  // values [numel()] of a group; it is called for each group in order. Waits for the device.
-  std::string hash(const std::function<at::Tensor(FlatGroup&)>& whole_of) {
-    return hash_of_model(0, whole_of);
-  }
+  // hexadecimal digits, the same for any number of ranks. `whole_of` is called for each group in
+  // order. Waits for the device.
+  std::string hash(const WholeOfGroup& whole_of) { return hash_of_model(0, whole_of); }
   // Same, for model number `model` of the run instead of the trained one.
-  std::string hash_of_model(uint32_t model, const std::function<at::Tensor(FlatGroup&)>& whole_of);
+  std::string hash_of_model(uint32_t model, const WholeOfGroup& whole_of);
   // Same, on a rank that stores all parameters.
   std::string hash();
   // Returns a hash of this rank's part of the parameters, and of all buffers.

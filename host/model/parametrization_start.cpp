@@ -21,18 +21,16 @@ class WholeTensors {
       : store_(store), sharded_(sharded) {}
 
   std::vector<at::Tensor> reals(const ModelParametrization& made) {
-    std::map<size_t, at::Tensor> groups;
+    std::map<size_t, std::vector<at::Tensor>> groups;
     std::vector<at::Tensor> whole;
     for (const uint32_t p : made.reals) {
       const ParameterStore::Position& position = store_.position(p);
       auto& group = groups[position.group];
-      if (!group.defined()) {
+      if (group.empty()) {
         group = sharded_.gather_stored(store_.groups()[position.group]);
       }
-      const FlatEntry& entry = store_.groups()[position.group].entries()[position.entry];
-      whole.push_back(group.narrow(0, entry.offset, entry.numel)
-                          .view(entry.parameter.shape)
-                          .to(at::TensorOptions().device(at::kCPU), false, /*copy=*/true));
+      whole.push_back(
+          group[position.entry].to(at::TensorOptions().device(at::kCPU), false, /*copy=*/true));
     }
     return whole;
   }

@@ -263,12 +263,24 @@ at::Tensor ShardedParameters::gather_slices(const FlatGroup& group,
   return whole;
 }
 
-at::Tensor ShardedParameters::gather_stored(FlatGroup& group) {
-  return gather_slices(group, group.data(), "stored parameters");
+std::vector<at::Tensor> ShardedParameters::gather_whole(const FlatGroup& group,
+                                                        const at::Tensor& slice,
+                                                        const char* what) {
+  const at::Tensor flat = gather_slices(group, slice, what);
+  std::vector<at::Tensor> whole;
+  for (const FlatEntry& entry : group.entries()) {
+    whole.push_back(
+        flat.narrow(0, entry.offset, entry.numel).view(entry.parameter.shape_in_group()));
+  }
+  return whole;
 }
 
-at::Tensor ShardedParameters::gather_gradient(FlatGroup& group) {
-  return gather_slices(group, group.grad(), "final gradients");
+std::vector<at::Tensor> ShardedParameters::gather_stored(FlatGroup& group) {
+  return gather_whole(group, group.data(), "stored parameters");
+}
+
+std::vector<at::Tensor> ShardedParameters::gather_gradient(FlatGroup& group) {
+  return gather_whole(group, group.grad(), "final gradients");
 }
 
 void ShardedParameters::check_replicas() {

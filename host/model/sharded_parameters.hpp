@@ -92,12 +92,12 @@ class ShardedParameters {
   // Waits for pending all-gathers. Call it before anything except an update changes the slices.
   void resolve();
 
-  // Returns the unsharded stored values of a group, for inspection. A collective if the group is
-  // sharded.
-  // Shapes  [group.numel()]
-  at::Tensor gather_stored(FlatGroup& group);
+  // Returns the stored values of the whole parameters of a group, for inspection. A collective if
+  // ranks have slices or parts of them.
+  // Shapes  by entry: that of the parameter
+  std::vector<at::Tensor> gather_stored(FlatGroup& group);
   // Same, for the final gradients of the group.
-  at::Tensor gather_gradient(FlatGroup& group);
+  std::vector<at::Tensor> gather_gradient(FlatGroup& group);
 
   // Verifies by a hash that replicas store equal values.
   // Errors  distributed.replicas_differ, with the ranks
@@ -136,6 +136,9 @@ class ShardedParameters {
 
   void lay_out_buckets(std::span<const size_t> order);
   at::Tensor gather_slices(const FlatGroup& group, const at::Tensor& slice, const char* what);
+  std::vector<at::Tensor> gather_whole(const FlatGroup& group,
+                                       const at::Tensor& slice,
+                                       const char* what);
   at::Tensor on_wire(const at::Tensor& gradient) const;
   void finish_reduction();
   void start_sum(Group& among, const at::Tensor& target, const std::string& what);

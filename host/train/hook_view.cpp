@@ -74,15 +74,12 @@ ParameterView HookView::parameter(size_t i) {
   const FlatGroup& group = run_.model.parameters.groups()[position.group];
   const FlatEntry& entry = group.entries()[position.entry];
   const bool is_whole = !whole_.values.empty();
-  const auto whole_view = [&entry](const at::Tensor& whole) {
-    return whole.narrow(0, entry.offset, entry.numel).view(entry.parameter.shape);
-  };
-  parameter_values_ = {is_whole ? whole_view(whole_.values[position.group])
+  parameter_values_ = {is_whole ? whole_.values[position.group][position.entry]
                                 : group.data_view(position.entry)};
-  const bool has_grad = is_whole ? whole_.grads[position.group].defined()
+  const bool has_grad = is_whole ? !whole_.grads[position.group].empty()
                                  : step_.are_gradients_final || run_.model.sharded.is_idle();
   if (position.trainable && entry.has_grad && has_grad && !group.sharing().frees_gradients) {
-    parameter_values_.push_back(is_whole ? whole_view(whole_.grads[position.group])
+    parameter_values_.push_back(is_whole ? whole_.grads[position.group][position.entry]
                                          : group.grad_view(position.entry));
   }
   ParameterView view;
@@ -90,7 +87,7 @@ ParameterView HookView::parameter(size_t i) {
   view.value = parameter_values_.data();
   view.grad = parameter_values_.size() > 1 ? &parameter_values_[1] : nullptr;
   view.offset = is_whole ? 0 : group.part(position.entry).piece.first();
-  view.numel = entry.numel;
+  view.numel = is_whole ? parameter_values_.front().numel() : entry.numel;
   return view;
 }
 

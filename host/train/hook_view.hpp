@@ -42,11 +42,11 @@ struct StepValues {
   bool are_gradients_final = false;
 };
 
-// Unsharded parameters and gradients, by group, if this rank has only a shard of them. A missing
-// gradient is undefined.
+// Whole parameters and gradients, by group and entry, if this rank has only a shard of them. A
+// group without gradients has no entries of them.
 struct WholeGroups {
-  std::vector<at::Tensor> values;
-  std::vector<at::Tensor> grads;
+  std::vector<std::vector<at::Tensor>> values;
+  std::vector<std::vector<at::Tensor>> grads;
 };
 
 class HookView final : public RunView {

@@ -5,6 +5,19 @@
 #include <utility>
 
 namespace tenon {
+namespace {
+
+// Copies this rank's parts of whole parameters, or of their gradients, to its slice of a group.
+void keep_parts(const FlatGroup& group,
+                const std::vector<at::Tensor>& whole,
+                const at::Tensor& slice) {
+  for (size_t e = 0; e < whole.size(); ++e) {
+    const FlatPart& part = group.part(e);
+    slice.narrow(0, part.in_slice, part.length()).copy_(values_of(part.piece, whole[e]));
+  }
+}
+
+}  // namespace
 
 LoopEvents::LoopEvents(RunServices& run, HookView& view)
     : run_(run),
@@ -50,19 +63,18 @@ void LoopEvents::fire_with_parameters(uint32_t event) {
       const bool has_grad = group.any_has_grad() && !group.sharing().frees_gradients;
       whole.grads.push_back(view_.step().are_gradients_final && has_grad
                                 ? run_.model.sharded.gather_gradient(group)
-                                : at::Tensor());
+                                : std::vector<at::Tensor>());
     }
     view_.show_whole(std::move(whole));
   }
   hooks_.fire(event);
   const WholeGroups& whole = view_.whole();
   for (size_t g = 0; is_whole && g < groups.size(); ++g) {
-    const int64_t begin = groups[g].sharing().slice * groups[g].slice_numel();
     if (is_written) {
-      groups[g].data().copy_(whole.values[g].narrow(0, begin, groups[g].slice_numel()));
+      keep_parts(groups[g], whole.values[g], groups[g].data());
     }
-    if (are_grads_written && whole.grads[g].defined()) {
-      groups[g].grad().copy_(whole.grads[g].narrow(0, begin, groups[g].slice_numel()));
+    if (are_grads_written && !whole.grads[g].empty()) {
+      keep_parts(groups[g], whole.grads[g], groups[g].grad());
     }
   }
   view_.show_whole({});
