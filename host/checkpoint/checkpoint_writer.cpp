@@ -167,6 +167,9 @@ std::vector<Written> assigned_to(const RankRole& role, const StateTree& tree, Ra
       number(*real);
       continue;
     }
+    if (!entry.is_saved) {
+      continue;
+    }
     Written what = written(name, entry);
     const auto bytes = static_cast<uint64_t>(what.numel()) * c10::elementSize(what.header.dtype);
     const bool is_mine = !is_replicated    ? true

@@ -88,6 +88,11 @@ struct ModelParameter {
   const std::vector<int64_t>& shape_in_block() const { return part ? part->size : shape; }
   // The box that this rank stores; absent: all.
   std::optional<Box> stored_part() const { return is_stored_whole ? std::nullopt : part; }
+  const std::vector<int64_t>& shape_stored() const {
+    return is_stored_whole ? shape : shape_in_block();
+  }
+  // The box of what this rank stores that blocks get; absent: all.
+  std::optional<Box> seen_part() const { return is_stored_whole ? part : std::nullopt; }
 };
 
 struct ModelBuffer {

@@ -139,7 +139,8 @@ std::vector<GroupLayout> lay_out_groups(const ModelGraph& graph, const GroupRule
       const auto at =
           std::ranges::upper_bound(group.partitions, partition) - group.partitions.begin();
       group.parameters.insert(group.parameters.begin() + at, p);
-      group.numels.insert(group.numels.begin() + at, c10::multiply_integers(parameter.shape));
+      group.numels.insert(group.numels.begin() + at,
+                          c10::multiply_integers(parameter.shape_stored()));
       group.partitions.insert(group.partitions.begin() + at, partition);
     }
   }

@@ -24,6 +24,17 @@ double elements_of(const std::vector<int64_t>& shape) {
   return product;
 }
 
+// Returns the elements of the copies that blocks get of parts of a group.
+double copied_elements(const ModelGraph& graph, const GroupLayout& group) {
+  double elements = 0;
+  for (const uint32_t p : group.parameters) {
+    const ModelParameter& parameter = graph.parameters[p];
+    const std::optional<Box> seen = parameter.seen_part();
+    elements += seen && needs_copy(parameter.shape, *seen) ? elements_of(seen->size) : 0;
+  }
+  return elements;
+}
+
 // A slice may hold parameters of one partition only: the one with the least state is certain.
 double least_state(
     const GroupLayout& group,
@@ -58,7 +69,7 @@ ParameterMemory parameter_memory(
     const double slice = whole / static_cast<double>(sharing.num_slices);
     const double stored = size_of(group.stored);
     if (keeps_parameters) {
-      memory.on_device.parameters += whole * size_of(group.seen);
+      memory.on_device.parameters += (whole + copied_elements(graph, group)) * size_of(group.seen);
     }
     if (!keeps_parameters || group.seen != group.stored) {
       home.parameters += slice * stored;

@@ -37,6 +37,22 @@ bool has_own_group(const ModelGraph& graph, uint32_t p) {
   return users != 1;
 }
 
+std::vector<FlatParameter> flat_parameters(const ModelGraph& graph, const GroupLayout& group) {
+  std::vector<FlatParameter> parameters;
+  for (size_t i = 0; i < group.parameters.size(); ++i) {
+    const ModelParameter& parameter = graph.parameters[group.parameters[i]];
+    parameters.push_back({.id = group.parameters[i],
+                          .partition = group.partitions[i],
+                          .trainable = group.is_trainable,
+                          .shape = parameter.shape,
+                          .name = parameter.name,
+                          .block = group.block,
+                          .box = parameter.stored_part(),
+                          .seen_box = parameter.seen_part()});
+  }
+  return parameters;
+}
+
 constexpr uint32_t kStateVersion = 1;
 
 // Calls take(name, tensor, part) for this rank's part of each wanted parameter.
@@ -52,7 +68,9 @@ void each_part(const std::vector<FlatGroup>& groups,
       if (part.length() > 0 && is_wanted(parameter.id)) {
         take(state_path(prefix, "values/" + parameter.name),
              group.data_view(e),
-             StatePart{part.piece, group.is_sliced(e)});
+             StatePart{.piece = part.piece,
+                       .is_sliced = group.sharing().num_slices > 1,
+                       .num_copies = group.sharing().num_copies});
       }
     }
   }
@@ -75,23 +93,17 @@ ParameterStore::ParameterStore(const ModelGraph& graph, const ParameterLayout& l
                                         .is_unsharded = layout.is_unsharded,
                                         .block_of = layout.block_of});
   for (const GroupLayout& group : laid_out) {
-    std::vector<FlatParameter> parameters;
     for (size_t i = 0; i < group.parameters.size(); ++i) {
-      const uint32_t p = group.parameters[i];
-      positions_[p] = {groups_.size(), i, group.is_trainable};
-      parameters.push_back({.id = p,
-                            .partition = group.partitions[i],
-                            .trainable = group.is_trainable,
-                            .shape = graph.parameters[p].shape,
-                            .name = graph.parameters[p].name,
-                            .block = group.block});
+      positions_[group.parameters[i]] = {groups_.size(), i, group.is_trainable};
     }
+    FlatSharing sharing = group.is_unsharded ? layout.unsharded : layout.sharing;
+    sharing.num_copies = graph.parameters[group.parameters.front()].num_copies;
     groups_.emplace_back(group.name,
                          group.stored,
                          layout.device,
-                         std::move(parameters),
+                         flat_parameters(graph, group),
                          group.seen,
-                         group.is_unsharded ? layout.unsharded : layout.sharing);
+                         sharing);
   }
   for (const auto p : c10::irange(static_cast<uint32_t>(graph.parameters.size()))) {
     if (graph.parameters[p].same_as == kNoIndex) {
@@ -123,7 +135,7 @@ at::ScalarType ParameterStore::stored_dtype(uint32_t dtype) const {
 // update of the buffer between the forward and backward of a block.
 void ParameterStore::point_leaf(uint32_t p) {
   const Position& position = positions_[p];
-  leaves_[p] = groups_[position.group].unsharded_view(position.entry).variable_data();
+  leaves_[p] = groups_[position.group].block_view(position.entry).variable_data();
   leaves_[p].set_requires_grad(position.trainable);
 }
 
@@ -218,7 +230,7 @@ void ParameterStore::adopt(const ModelBlock& block, uint32_t p, at::Tensor built
                 of_block + "' as " + c10::toString(built.scalar_type()) + ", but declared it as " +
                     c10::toString(wanted) + "; build it with the default dtype");
   }
-  built.set_data(group.unsharded_view(position.entry).variable_data());
+  built.set_data(group.block_view(position.entry).variable_data());
   built.set_requires_grad(position.trainable);
   leaves_[p] = std::move(built);
 }

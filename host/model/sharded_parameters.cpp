@@ -206,6 +206,7 @@ void ShardedParameters::await(size_t g) {
   if (state.gather != nullptr) {
     std::exchange(state.gather, nullptr)->wait();
     state.gathered_from.reset();
+    store_.groups()[g].fill_copies();
   }
 }
 

@@ -30,10 +30,9 @@ TensorPiece piece_of_slot(const OptimizerInfo& info,
     case TENON_SLOT_SCALAR:
       return whole;
     case TENON_SLOT_BLOCKWISE: {
-      const int64_t first = piece.first_in_tensor();
-      TENON_ASSERT(piece.num_runs() <= 1 && first % info.block == 0,
-                   "a parameter with slots of blocks is cut between blocks");
-      return whole.part(first / info.block, info.num_blocks(piece.numel()));
+      const std::optional<TensorPiece> blocks = blocks_of(piece, info.block);
+      TENON_ASSERT(blocks.has_value(), "a parameter with slots of blocks is cut between blocks");
+      return *blocks;
     }
     case TENON_SLOT_ROWS:
     case TENON_SLOT_COLUMNS:
@@ -107,7 +106,8 @@ void OptimizerDriver::add_pieces(size_t group,
     }
     piece.data = flat.data().narrow(0, range.begin, range.end - range.begin);
   } else {
-    TENON_ASSERT(flat.sharing().num_slices == 1, "whole parameters are not sharded");
+    TENON_ASSERT(flat.sharing().num_slices == 1 && !flat.entries()[first_entry].parameter.box,
+                 "whole parameters are neither sharded nor divided");
     piece.data = flat.data_view(first_entry);
   }
   if (!flat.sharing().frees_gradients) {
@@ -239,9 +239,9 @@ void OptimizerDriver::cut_slots(const Piece& piece, int64_t begin, int64_t lengt
   }
 }
 
-// Calls take(name, tensor, part, is_again) for each slot of each entry of a piece. A scalar slot is
-// the same for all entries. `is_again`: another slice has the first elements of the entry, and the
-// same scalar.
+// Calls take(name, tensor, part) for each slot of each entry of a piece. A scalar slot is the same
+// for all entries, and on all ranks that have a part of the entry. The one with the first elements
+// saves it.
 template <class Take>
 void OptimizerDriver::each_slot(const Piece& piece, Take take) const {
   const FlatGroup& group = groups_[piece.group];
@@ -264,8 +264,11 @@ void OptimizerDriver::each_slot(const Piece& piece, Take take) const {
       }
       take("slots/" + slot.name + "/" + group.entries()[e].parameter.name,
            values,
-           StatePart{piece_of_slot(info, slot, part.piece), group.is_sliced(e)},
-           slot.shape == TENON_SLOT_SCALAR && part.piece.first_in_tensor() > 0);
+           StatePart{
+               .piece = piece_of_slot(info, slot, part.piece),
+               .is_sliced = group.sharing().num_slices > 1,
+               .num_copies = group.sharing().num_copies,
+               .is_saved = slot.shape != TENON_SLOT_SCALAR || part.piece.first_in_tensor() == 0});
     }
   }
 }
@@ -285,15 +288,9 @@ void OptimizerDriver::snapshot(StateTree& tree, const std::string& prefix) const
       tree.put_int(state_path(prefix, "updates/" + name), updates, scope);
       tree.put_int(state_path(prefix, "starts/" + name), e == piece.first_entry ? 1 : 0, scope);
     }
-    each_slot(piece,
-              [&](const std::string& name,
-                  const at::Tensor& values,
-                  const StatePart& part,
-                  bool is_again) {
-                if (!is_again) {
-                  tree.put_part(state_path(prefix, name), values, part, StateTree::Copy::kYes);
-                }
-              });
+    each_slot(piece, [&](const std::string& name, const at::Tensor& values, const StatePart& part) {
+      tree.put_part(state_path(prefix, name), values, part, StateTree::Copy::kYes);
+    });
   }
 }
 
@@ -317,16 +314,9 @@ void OptimizerDriver::load(const StateTree& tree, const std::string& prefix) {
     const int64_t updates = saved_signed_count(
         tree, state_path(prefix, "updates/" + name_of(piece, piece.first_entry)));
     piece.step.fill_(static_cast<float>(updates));
-    each_slot(piece,
-              [&](const std::string& name,
-                  const at::Tensor& values,
-                  const StatePart& part,
-                  bool is_again) {
-                // The state of this rank alone has no scalars that another rank saves.
-                if (!is_again || tree.find(state_path(prefix, name)) != nullptr) {
-                  tree.copy_tensor(state_path(prefix, name), values, part.piece);
-                }
-              });
+    each_slot(piece, [&](const std::string& name, const at::Tensor& values, const StatePart& part) {
+      tree.copy_tensor(state_path(prefix, name), values, part.piece);
+    });
   }
 }
 

@@ -124,10 +124,7 @@ FlatGroup::FlatGroup(std::string name,
               ? at::zeros({numel_}, options.dtype(seen_dtype.value_or(dtype)))
               : at::empty({numel_}, options.dtype(seen_dtype.value_or(dtype)));
   data_ = has_copy_ ? at::zeros({slice_numel()}, home_options) : slice_of(seen_);
-  for (const auto& e : entries_) {
-    unsharded_views_.push_back(
-        seen_.narrow(0, e.offset, e.numel).view(e.parameter.shape_in_group()));
-  }
+  lay_out_views();
   release_whole();
   if (!is_trainable()) {
     grad_ = at::zeros({0}, home_options);
@@ -169,6 +166,26 @@ void FlatGroup::lay_out(std::vector<FlatParameter> parameters, at::ScalarType se
                         .offset = i == 0 ? 0 : ends[i - 1],
                         .numel = numels[i]});
     parts_.push_back(cut_part(entries_.back()));
+  }
+}
+
+void FlatGroup::lay_out_views() {
+  for (size_t i = 0; i < entries_.size(); ++i) {
+    const FlatEntry& e = entries_[i];
+    const at::Tensor flat = seen_.narrow(0, e.offset, e.numel);
+    unsharded_views_.push_back(flat.view(e.parameter.shape_in_group()));
+    if (!e.parameter.seen_box) {
+      block_views_.push_back(unsharded_views_.back());
+      continue;
+    }
+    const TensorPiece seen(e.parameter.shape_in_group(), *e.parameter.seen_box);
+    if (needs_copy(seen.shape(), *e.parameter.seen_box)) {
+      copied_.push_back(i);
+      block_views_.push_back(at::zeros(seen.box_shape(), seen_.options()));
+    } else {
+      block_views_.push_back(
+          flat.narrow(0, seen.first_in_tensor(), seen.numel()).view(seen.box_shape()));
+    }
   }
 }
 
@@ -250,6 +267,10 @@ at::Tensor FlatGroup::unsharded_view(size_t entry) const {
   return unsharded_views_[entry];
 }
 
+at::Tensor FlatGroup::block_view(size_t entry) const {
+  return block_views_[entry];
+}
+
 at::Tensor FlatGroup::slice_to_gather() const {
   return sharing_.keeps_parameters ? unsharded_slice()
                                    : data_.to(seen_.device(), seen_.scalar_type());
@@ -259,11 +280,27 @@ void FlatGroup::publish() {
   if (has_copy_ && sharing_.keeps_parameters) {
     unsharded_slice().copy_(data_);
   }
+  if (sharing_.keeps_parameters && sharing_.num_slices == 1) {
+    fill_copies();
+  }
+}
+
+void FlatGroup::fill_copies() {
+  for (const size_t i : copied_) {
+    const Box& box = *entries_[i].parameter.seen_box;
+    const auto axis = static_cast<int64_t>(box.axis);
+    for_each_range(box, [&](const Box& one, int64_t at) {
+      block_views_[i].narrow(axis, at, one.size[box.axis]).copy_(part_of(unsharded_views_[i], one));
+    });
+  }
 }
 
 void FlatGroup::acquire_whole() {
   if (!has_whole_) {
     allocate_memory(seen_);
+    for (const size_t i : copied_) {
+      allocate_memory(block_views_[i]);
+    }
     has_whole_ = true;
   }
 }
@@ -271,6 +308,9 @@ void FlatGroup::acquire_whole() {
 void FlatGroup::release_whole() {
   if (has_whole_ && !sharing_.keeps_parameters) {
     free_memory(seen_);
+    for (const size_t i : copied_) {
+      free_memory(block_views_[i]);
+    }
     has_whole_ = false;
   }
 }
@@ -283,13 +323,22 @@ void FlatGroup::add_grad(size_t entry, const at::Tensor& grad) {
     allocate_memory(whole_grad_);
     has_whole_grad_ = true;
   }
+  at::Tensor& whole = whole_grad_views_[entry];
+  const std::optional<Box>& box = e.parameter.seen_box;
   if (e.held == FlatEntry::Held::kCurrent) {
-    whole_grad_views_[entry].add_(grad);
-  } else {
-    copy_into(whole_grad_views_[entry], grad);
-    e.has_grad = true;
-    e.held = FlatEntry::Held::kCurrent;
+    box ? add_part(whole, *box, grad) : void(whole.add_(grad));
+    return;
   }
+  if (!box) {
+    copy_into(whole, grad);
+  } else {
+    if (e.held == FlatEntry::Held::kOld) {
+      whole.zero_();
+    }
+    put_part(whole, *box, grad);
+  }
+  e.has_grad = true;
+  e.held = FlatEntry::Held::kCurrent;
 }
 
 void FlatGroup::resolve_grads() {

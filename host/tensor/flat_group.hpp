@@ -41,10 +41,21 @@ struct FlatParameter {
   int64_t block = 1;      // elements that a cut must not separate
   // The part of the parameter that the group has; absent: all of it.
   std::optional<Box> box = {};
+  // The part of what the group has that blocks see; absent: all of it.
+  std::optional<Box> seen_box = {};
 
-  // The shape of what the group has, which blocks and optimizers see.
+  // The shape of what the group has, which optimizers see.
   const std::vector<int64_t>& shape_in_group() const { return box ? box->size : shape; }
+  // The shape of what blocks see, and of their gradients.
+  const std::vector<int64_t>& shape_in_block() const {
+    return seen_box ? seen_box->size : shape_in_group();
+  }
 };
+
+// True if blocks get a copy of this box of a tensor, because its elements are not consecutive.
+inline bool needs_copy(const std::vector<int64_t>& shape, const Box& box) {
+  return TensorPiece(shape, box).num_runs() > 1;
+}
 
 // How a group is sharded, and which buffers this rank keeps.
 struct FlatSharing {
@@ -60,6 +71,9 @@ struct FlatSharing {
   std::optional<at::Device> home = {};
   // True on one of the ranks that keep the same slice: the rank that counts it in sums over ranks.
   bool is_counted = true;
+  // Tensor ranks, with adjacent numbers, that have the same parameters in the group, or the same
+  // boxes of them.
+  uint32_t num_copies = 1;
 };
 
 struct FlatEntry {
@@ -135,10 +149,6 @@ class FlatGroup {
   const at::Tensor& grad() const { return grad_; }
 
   const FlatPart& part(size_t entry) const { return parts_[entry]; }
-  // True if other ranks have other parts of the entry's parameter.
-  bool is_sliced(size_t entry) const {
-    return sharing_.num_slices > 1 || parts_[entry].piece.box().has_value();
-  }
   // Views of one entry: in its shape if all of it is in the slice, else its part, flat.
   at::Tensor data_view(size_t entry) const;
   at::Tensor grad_view(size_t entry) const;  // trainable groups only
@@ -157,13 +167,19 @@ class FlatGroup {
   at::Tensor unsharded_slice() const;
   // Returns one entry of `seen`, in its shape.
   at::Tensor unsharded_view(size_t entry) const;
+  // Returns what blocks see of an entry: a part of `seen`, or a copy of it if the elements are not
+  // consecutive. publish() and fill_copies() update the copies.
+  at::Tensor block_view(size_t entry) const;
   // True if blocks see memory other than `data`.
   bool has_copy() const { return has_copy_; }
   // Returns the slice as blocks see it, on their device. If the whole is kept, the result is
   // unsharded_slice(), as `publish` left it.
   at::Tensor slice_to_gather() const;
-  // Updates unsharded_slice() from `data`, if the whole is kept.
+  // Updates unsharded_slice() from `data`, if the whole is kept, and what blocks see if the slice
+  // is the whole.
   void publish();
+  // Updates the copies of block_view() from `seen`. Call it when a gather has changed `seen`.
+  void fill_copies();
 
   bool has_whole() const { return has_whole_; }
   // Allocates the whole, without values, if it has no memory.
@@ -179,9 +195,9 @@ class FlatGroup {
   // together. Call it before the first gradient.
   // Shapes  memory [numel()], zero
   void move_whole_grad(const at::Tensor& memory);
-  // Adds a gradient to an entry. The first one since the last `release_grads` or `clear_grads`
-  // replaces the previous content.
-  // Shapes  grad has the entry's shape; any float dtype
+  // Adds a gradient to an entry, or to the part of it that blocks see. The first one since the last
+  // `release_grads` or `clear_grads` replaces the previous content of the whole entry.
+  // Shapes  grad has the shape of block_view(); any float dtype
   void add_grad(size_t entry, const at::Tensor& grad);
   // Zeroes the entries that received no gradient. Call it after the last gradient; until then the
   // whole gradient must not be read.
@@ -202,6 +218,7 @@ class FlatGroup {
 
  private:
   void lay_out(std::vector<FlatParameter> parameters, at::ScalarType seen);
+  void lay_out_views();
   FlatPart cut_part(const FlatEntry& entry) const;
   at::Tensor entry_view(const at::Tensor& slice, size_t entry) const;
 
@@ -221,6 +238,8 @@ class FlatGroup {
   at::Tensor seen_;
   at::Tensor whole_grad_;
   std::vector<at::Tensor> unsharded_views_;
+  std::vector<at::Tensor> block_views_;
+  std::vector<size_t> copied_;  // entries whose block_view() is a copy
   std::vector<at::Tensor> whole_grad_views_;
 };
 

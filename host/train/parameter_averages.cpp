@@ -99,7 +99,9 @@ void ParameterAverages::each_part(const std::string& prefix, Take take) const {
       }
       take(state_path(prefix, value_name(group.entries()[e].parameter.name)),
            averages_[g].narrow(0, part.in_slice, part.length()),
-           StatePart{part.piece, group.is_sliced(e)});
+           StatePart{.piece = part.piece,
+                     .is_sliced = group.sharing().num_slices > 1,
+                     .num_copies = group.sharing().num_copies});
     }
   }
 }

@@ -187,7 +187,9 @@ void StateTree::put_part(std::string_view name,
   put(name,
       {.value = copied(shaped_as(part.piece, tensor), copy, copies_),
        .piece = unless_whole(part.piece),
-       .is_sliced = part.is_sliced});
+       .is_sliced = part.is_sliced,
+       .num_copies = part.num_copies,
+       .is_saved = part.is_saved});
 }
 
 void StateTree::copy_tensor(std::string_view name,

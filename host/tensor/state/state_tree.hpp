@@ -34,7 +34,11 @@ inline constexpr size_t kMaxStateBytes = size_t{1} << 20;
 // A rank's part of a tensor that ranks share.
 struct StatePart {
   TensorPiece piece;
-  bool is_sliced = false;  // other ranks have other parts; false: all have the same
+  bool is_sliced = false;  // ranks along shard have other parts; false: they have the same
+  // Tensor ranks, with adjacent numbers, that have the same part; absent: all of them.
+  std::optional<uint32_t> num_copies = {};
+  // False: another rank saves the same values, and this entry is for a load by this rank.
+  bool is_saved = true;
 };
 
 // A scope for the host only, in addition to those of state.h: rows along the first dimension that
@@ -46,7 +50,10 @@ struct StateEntry {
   std::variant<int64_t, double, std::string, at::Tensor, std::shared_ptr<const TensorSource>> value;
   uint32_t scope = TENON_STATE_REPLICATED;  // TENON_STATE_* or kStateByRow
   std::optional<TensorPiece> piece = {};    // none: the whole
-  bool is_sliced = false;                   // as in StatePart
+  // As in StatePart:
+  bool is_sliced = false;
+  std::optional<uint32_t> num_copies = {};
+  bool is_saved = true;
 };
 
 class StateTree {

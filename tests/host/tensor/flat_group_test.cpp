@@ -239,8 +239,6 @@ TEST_CASE("a group has boxes of parameters, and its slices flat ranges of them",
   CHECK(whole.unsharded_view(1).sizes() == at::IntArrayRef({3, 5, 3}));
   CHECK(whole.data_view(1).sizes() == at::IntArrayRef({3, 5, 3}));
   CHECK(whole.part(1).piece == TensorPiece(shape, *parameters[1].box));
-  CHECK_FALSE(whole.is_sliced(0));
-  CHECK(whole.is_sliced(1));
   whole.add_grad(1, at::ones({3, 5, 3}));
   CHECK(whole.grad_view(1).equal(at::ones({3, 5, 3})));
 
@@ -259,10 +257,69 @@ TEST_CASE("a group has boxes of parameters, and its slices flat ranges of them",
       CHECK((part.length() == 0 || part.piece.first() == seen));
       seen += part.length();
       CHECK(group.data_view(1).sizes() == at::IntArrayRef({part.length()}));
-      CHECK(group.is_sliced(0));
     }
     CHECK(seen == 45);
   }
+}
+
+TEST_CASE("blocks see a part of what a group has, and add to its place in the gradient",
+          "[tensor]") {
+  const std::vector<int64_t> shape = {6, 4};
+  const at::Tensor values = at::arange(24, at::kFloat).view(shape);
+  const std::vector<Box> boxes = {{.start = {2, 0}, .size = {2, 4}},  // consecutive
+                                  {.start = {0, 1}, .size = {6, 2}},
+                                  box_of_ranges(shape, 0, {{0, 2}, {5, 1}})};
+  for (const Box& box : boxes) {
+    FlatGroup group("block",
+                    at::kFloat,
+                    at::kCPU,
+                    {{.id = 0, .shape = {5}}, {.id = 1, .shape = shape, .seen_box = box}});
+    INFO(box_text(box));
+    const at::Tensor seen = group.block_view(1).variable_data();
+    CHECK(seen.is_contiguous());
+    CHECK(seen.is_alias_of(group.seen()) == (box == boxes[0]));
+    group.data_view(1).copy_(values);
+    group.publish();
+    CHECK(seen.equal(part_of(values, box)));
+    CHECK(group.block_view(0).sizes() == at::IntArrayRef({5}));
+
+    at::Tensor expected = at::zeros(shape);
+    for (const int step : {1, 2}) {
+      const at::Tensor grad = at::full(box.size, step);
+      group.add_grad(1, grad);
+      group.add_grad(1, grad);
+      put_part(expected, box, 2 * grad);
+      CHECK(group.grad_view(1).equal(expected));
+      group.clear_grads();
+    }
+  }
+}
+
+TEST_CASE("copies of parts have memory while the whole has, and follow each gather", "[tensor]") {
+  const std::vector<int64_t> shape = {6, 4};
+  const Box box{.start = {0, 1}, .size = {6, 2}};
+  const at::Tensor values = at::arange(24, at::kFloat).view(shape);
+  FlatGroup group(
+      "block",
+      at::kFloat,
+      at::kCPU,
+      {{.id = 0, .shape = shape, .seen_box = box}},
+      at::kBFloat16,
+      {.num_slices = 2, .slice = 0, .keeps_gradients = false, .keeps_parameters = false});
+  const at::Tensor seen = group.block_view(0).variable_data();
+  CHECK(seen.storage().nbytes() == 0);
+  for (const float factor : {1.0F, 2.0F}) {
+    group.acquire_whole();
+    group.unsharded_view(0).copy_(values * factor);
+    group.fill_copies();
+    CHECK(seen.equal(part_of(values * factor, box).to(at::kBFloat16)));
+    group.release_whole();
+    CHECK(seen.storage().nbytes() == 0);
+  }
+  group.add_grad(0, at::ones(box.size));
+  group.resolve_grads();
+  CHECK(group.whole_grad().sum().item<float>() == 12);
+  CHECK(part_of(group.whole_grad().narrow(0, 0, 24).view(shape), box).equal(at::ones(box.size)));
 }
 
 }  // namespace tenon
