@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cstring>
 #include <functional>
+#include <map>
 #include <optional>
 #include <queue>
 #include <span>
@@ -141,16 +142,31 @@ uint64_t write_tensor(const Written& what, CheckpointFile& file, const std::atom
   return sum.value();
 }
 
+// Assigns replicated tensors evenly to the ranks that have copies of them. Call it for each of
+// them in the order of their names.
+class SharedWork {
+ public:
+  explicit SharedWork(const RankRole& role) : role_(role) {}
+
+  bool is_mine(const StateEntry& entry, uint64_t bytes) {
+    const uint32_t num_copies = entry.num_copies.value_or(role_.tensor().count);
+    const RankIndex copy =
+        entry.is_sliced ? role_.copy_of_slice(num_copies) : role_.copy_of_whole(num_copies);
+    const auto shares = shares_.try_emplace({entry.is_sliced, num_copies}, copy.count).first;
+    return shares->second.give(bytes) == copy.index;
+  }
+
+ private:
+  const RankRole& role_;
+  std::map<std::pair<bool, uint32_t>, EvenShares> shares_;  // by which ranks have the same tensors
+};
+
 // Adds this rank's numbers and versions to `share`, and returns the tensors that it writes.
-// Replicated tensors are assigned evenly, in the order of their names.
 std::vector<Written> assigned_to(const RankRole& role, const StateTree& tree, RankShare& share) {
   for (const auto& [name, version] : tree.versions()) {
     share.versions[name] = version;
   }
-  const RankIndex of_whole = role.copy_of_whole();
-  const RankIndex of_slice = role.copy_of_slice();
-  EvenShares wholes(of_whole.count);
-  EvenShares slices(of_slice.count);
+  SharedWork work(role);
   std::vector<Written> mine;
   for (const auto& [name, entry] : tree.entries()) {
     const bool is_replicated = entry.scope == TENON_STATE_REPLICATED;
@@ -172,10 +188,7 @@ std::vector<Written> assigned_to(const RankRole& role, const StateTree& tree, Ra
     }
     Written what = written(name, entry);
     const auto bytes = static_cast<uint64_t>(what.numel()) * c10::elementSize(what.header.dtype);
-    const bool is_mine = !is_replicated    ? true
-                         : entry.is_sliced ? slices.give(bytes) == of_slice.index
-                                           : wholes.give(bytes) == of_whole.index;
-    if (is_mine) {
+    if (!is_replicated || work.is_mine(entry, bytes)) {
       mine.push_back(std::move(what));
     }
   }

@@ -10,6 +10,7 @@
 #include "host/text/formatted.hpp"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 namespace tenon {
@@ -249,6 +250,14 @@ void store_whole(ModelGraph& graph, RankIndex tensor, const std::vector<bool>& n
     }
   }
   set_tied(graph);
+}
+
+std::vector<uint32_t> copies_in(const ModelGraph& graph) {
+  std::set<uint32_t> numbers;
+  for (const ModelParameter& parameter : graph.parameters) {
+    numbers.insert(parameter.num_copies);
+  }
+  return {numbers.begin(), numbers.end()};
 }
 
 bool adds_gradient(

@@ -23,6 +23,7 @@ struct Kind {
   at::ScalarType seen;
   bool is_trainable;
   bool is_unsharded;
+  uint32_t num_copies;
   auto operator<=>(const Kind&) const = default;
 };
 
@@ -105,7 +106,7 @@ std::vector<GroupLayout> lay_out_groups(const ModelGraph& graph, const GroupRule
       }
       const ParameterDtypes dtypes = parameter_dtypes(parameter, rules.stored, rules.seen);
       const std::vector<uint32_t> units = units_of(graph, users[p]);
-      Kind kind{units.front(), dtypes.stored, dtypes.seen, true, false};
+      Kind kind{units.front(), dtypes.stored, dtypes.seen, true, false, parameter.num_copies};
       kind.is_trainable =
           c10::isFloatingType(kind.stored) && (parameter.flags & TENON_PARAM_FROZEN) == 0;
       kind.is_unsharded = rules.is_unsharded && rules.is_unsharded(p);
@@ -120,6 +121,7 @@ std::vector<GroupLayout> lay_out_groups(const ModelGraph& graph, const GroupRule
                           .seen = kind.seen,
                           .is_trainable = kind.is_trainable,
                           .is_unsharded = kind.is_unsharded,
+                          .num_copies = kind.num_copies,
                           .parameters = {},
                           .partitions = {},
                           .numels = {}});

@@ -58,6 +58,7 @@ struct GroupLayout {
   at::ScalarType seen = at::kFloat;
   bool is_trainable = true;
   bool is_unsharded = false;
+  uint32_t num_copies = 1;           // of each parameter (ModelParameter::num_copies)
   std::vector<uint32_t> parameters;  // sorted by partition
   std::vector<uint32_t> partitions;  // by entry of `parameters`
   std::vector<int64_t> numels;       // by entry of `parameters`
@@ -73,7 +74,8 @@ struct GroupLayout {
 
 // Returns the groups in the order of the blocks that use them first. A parameter that several units
 // use, also by a tied name, forms a separate group. The other parameters of a unit are grouped by
-// dtype, by whether they are trainable, and by whether they are unsharded.
+// dtype, by whether they are trainable, by whether they are unsharded, and by their number of
+// copies.
 std::vector<GroupLayout> lay_out_groups(const ModelGraph& graph, const GroupRules& rules);
 
 }  // namespace tenon

@@ -60,7 +60,7 @@ ParameterMemory parameter_memory(
                                                  .partition_of = layout.partition_of,
                                                  .is_unsharded = layout.is_unsharded,
                                                  .block_of = layout.block_of})) {
-    const FlatSharing& sharing = group.is_unsharded ? layout.unsharded : layout.sharing;
+    const FlatSharing sharing = layout.sharing_of(group);
     const bool is_at_home = sharing.home.value_or(layout.device) == layout.device;
     const bool keeps_parameters = sharing.keeps_parameters && is_at_home;
     const bool keeps_gradients = sharing.keeps_gradients && is_at_home;

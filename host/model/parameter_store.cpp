@@ -78,6 +78,15 @@ void each_part(const std::vector<FlatGroup>& groups,
 
 }  // namespace
 
+FlatSharing ParameterLayout::sharing_of(const GroupLayout& group) const {
+  FlatSharing of = group.is_unsharded ? unsharded : sharing;
+  const RankIndex copy = of.num_slices > 1 ? role.copy_of_slice(group.num_copies)
+                                           : role.copy_of_whole(group.num_copies);
+  of.is_counted = copy.index == 0;
+  of.num_copies = group.num_copies;
+  return of;
+}
+
 ParameterStore::ParameterStore(const ModelGraph& graph, const ParameterLayout& layout)
     : graph_(graph),
       device_(layout.device),
@@ -96,14 +105,12 @@ ParameterStore::ParameterStore(const ModelGraph& graph, const ParameterLayout& l
     for (size_t i = 0; i < group.parameters.size(); ++i) {
       positions_[group.parameters[i]] = {groups_.size(), i, group.is_trainable};
     }
-    FlatSharing sharing = group.is_unsharded ? layout.unsharded : layout.sharing;
-    sharing.num_copies = graph.parameters[group.parameters.front()].num_copies;
     groups_.emplace_back(group.name,
                          group.stored,
                          layout.device,
                          flat_parameters(graph, group),
                          group.seen,
-                         sharing);
+                         layout.sharing_of(group));
   }
   for (const auto p : c10::irange(static_cast<uint32_t>(graph.parameters.size()))) {
     if (graph.parameters[p].same_as == kNoIndex) {
@@ -355,10 +362,12 @@ std::string ParameterStore::hash() {
   });
 }
 
-std::string ParameterStore::hash_of_slices() const {
+std::string ParameterStore::hash_of_slices(uint32_t num_copies) const {
   StateHash hash;
   for (const FlatGroup& group : groups_) {
-    add_tensor(hash, group.name(), group.data());
+    if (group.sharing().num_copies == num_copies) {
+      add_tensor(hash, group.name(), group.data());
+    }
   }
   for (size_t b = 0; b < buffers_.size(); ++b) {
     add_tensor(hash, graph_.buffers[b].name, buffers_[b]);

@@ -11,6 +11,7 @@
 
 #include <tenon/model.h>
 
+#include "host/distributed/ranks/rank_role.hpp"
 #include "host/model/graph.hpp"
 #include "host/model/graph_facts.hpp"
 #include "host/tensor/flat_group.hpp"
@@ -27,6 +28,7 @@ struct tenon_exec;
 namespace tenon {
 
 class ModelProxy;
+struct GroupLayout;
 
 struct ParameterLayout {
   at::ScalarType dtype = at::kFloat;  // in which TENON_CLASS_PARAM is stored and updated
@@ -42,6 +44,10 @@ struct ParameterLayout {
   FlatSharing unsharded = {};
   // Elements of trainable parameter p that a cut must not separate. Empty: 1.
   std::function<int64_t(uint32_t p)> block_of = {};
+  RankRole role = {};  // of the rank that keeps the parameters: which copies it counts
+
+  // Returns the sharing of a group that is laid out by this.
+  FlatSharing sharing_of(const GroupLayout& group) const;
 };
 
 // Returns the stored values of the whole parameters of a group.
@@ -105,8 +111,9 @@ class ParameterStore final : public Stateful {
   std::string hash_of_model(uint32_t model, const WholeOfGroup& whole_of);
   // Same, on a rank that stores all parameters.
   std::string hash();
-  // Returns a hash of this rank's part of the parameters, and of all buffers.
-  std::string hash_of_slices() const;
+  // Returns a hash of this rank's part of the parameters that have `num_copies` copies, and of all
+  // buffers.
+  std::string hash_of_slices(uint32_t num_copies) const;
 
   // Saves this rank's part of the trained model's parameters as values/NAME, and the buffers that
   // training changes as buffers/NAME. After `load`, the caller publishes the values that blocks

@@ -9,6 +9,7 @@
 
 #include "host/error/assert.hpp"
 #include "host/error/error.hpp"
+#include "host/model/divided_graph.hpp"
 #include "host/text/formatted.hpp"
 
 #include <ATen/Functions.h>
@@ -17,6 +18,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
 
 namespace tenon {
@@ -33,12 +35,7 @@ FlatSharing sharing_of(const ShardingRules& rules, const RankRole& role) {
   const RankIndex slices = role.index_in(RankSet::kSlices);
   FlatSharing sharing = sharing_of(rules, slices.count);
   sharing.slice = slices.index;
-  sharing.is_counted = role.copy_of_slice().index == 0;
   return sharing;
-}
-
-FlatSharing unsharded_of(const RankRole& role) {
-  return {.is_counted = role.copy_of_whole().index == 0};
 }
 
 ShardedParameters::ShardedParameters(ParameterStore& store,
@@ -56,8 +53,9 @@ ShardedParameters::ShardedParameters(ParameterStore& store,
       finished.push_back(g);
     }
     const FlatSharing& sharing = store.groups()[g].sharing();
-    is_replicated_ =
-        is_replicated_ && (sharing.num_slices == 1 || !store.groups()[g].is_trainable());
+    const bool is_same =
+        sharing.num_slices == 1 && sharing.num_copies == ranks.role().tensor().count;
+    is_replicated_ = is_replicated_ && (is_same || !store.groups()[g].is_trainable());
   }
   is_idle_ = !moves_groups(groups, has_many_ranks());
   std::ranges::stable_sort(order_of_use_, {}, [&uses](size_t g) { return uses[g].first; });
@@ -67,24 +65,24 @@ ShardedParameters::ShardedParameters(ParameterStore& store,
 }
 
 // Gradients that each rank keeps whole are summed over ranks in buckets. A bucket is contiguous
-// memory of groups that backward finishes one after the other.
+// memory of groups that backward finishes one after the other, and that the same ranks have.
 void ShardedParameters::lay_out_buckets(std::span<const size_t> order) {
   std::vector<FlatGroup>& groups = store_.groups();
-  std::map<at::ScalarType, std::vector<size_t>> by_dtype;
+  std::map<std::pair<uint32_t, at::ScalarType>, std::vector<size_t>> by_kind;
   for (const size_t g : order) {
     const FlatSharing& sharing = groups[g].sharing();
     const bool is_whole = sharing.num_slices == 1 && sharing.keeps_gradients;
-    if (groups[g].is_trainable() && is_whole && ranks_.whole().size() > 1) {
-      by_dtype[groups[g].dtype()].push_back(g);
+    if (groups[g].is_trainable() && is_whole && ranks_.whole(sharing.num_copies).size() > 1) {
+      by_kind[{sharing.num_copies, groups[g].dtype()}].push_back(g);
     }
   }
-  for (const auto& [dtype, members] : by_dtype) {
+  for (const auto& [kind, members] : by_kind) {
     int64_t total = 0;
     for (const size_t g : members) {
       total += groups[g].numel();
     }
     const at::Tensor arena =
-        at::zeros({total}, at::TensorOptions().dtype(dtype).device(store_.device()));
+        at::zeros({total}, at::TensorOptions().dtype(kind.second).device(store_.device()));
     const auto element_bytes = static_cast<int64_t>(arena.element_size());
     int64_t begin = 0;  // of the bucket
     int64_t end = 0;
@@ -100,6 +98,7 @@ void ShardedParameters::lay_out_buckets(std::span<const size_t> order) {
         buckets_.push_back({.memory = arena.narrow(0, begin, end - begin),
                             .what = "gradients of '" + name(members[i + 1 - num_groups]) +
                                     (num_groups > 1 ? "' to '" + name(members[i]) + "'" : "'"),
+                            .num_copies = kind.first,
                             .num_groups = num_groups});
         begin = end;
         num_groups = 0;
@@ -110,16 +109,22 @@ void ShardedParameters::lay_out_buckets(std::span<const size_t> order) {
 
 // ---- parameters ----
 
+Group& ShardedParameters::copies_of(const FlatGroup& group) {
+  const FlatSharing& sharing = group.sharing();
+  return sharing.num_slices > 1 ? ranks_.replicas(sharing.num_copies)
+                                : ranks_.whole(sharing.num_copies);
+}
+
 void ShardedParameters::synchronise() {
   if (ranks_.whole().size() == 1) {
     return;
   }
   for (FlatGroup& group : store_.groups()) {
-    Group& replicas = group.sharing().num_slices > 1 ? ranks_.replicas() : ranks_.whole();
-    if (replicas.size() > 1) {
+    Group& copies = copies_of(group);
+    if (copies.size() > 1) {
       at::Tensor values = group.data().to(store_.device());
       at::Tensor bytes = as_bytes(values);
-      replicas.broadcast(bytes, 0, "parameters of '" + group.name() + "'")->wait();
+      copies.broadcast(bytes, 0, "parameters of '" + group.name() + "'")->wait();
       if (!values.is_same(group.data())) {
         group.data().copy_(values);
       }
@@ -163,7 +168,8 @@ void ShardedParameters::synchronise_buffers() {
 }
 
 void ShardedParameters::sum_over_ranks(std::vector<at::Tensor>& tensors, const char* what) {
-  if (ranks_.whole().size() == 1) {
+  Group& ranks = ranks_.whole(1);
+  if (ranks.is_alone()) {
     return;
   }
   std::map<at::ScalarType, std::vector<at::Tensor*>> by_dtype;
@@ -179,7 +185,7 @@ void ShardedParameters::sum_over_ranks(std::vector<at::Tensor>& tensors, const c
     if (all.numel() == 0) {
       continue;
     }
-    ranks_.whole().all_reduce(all, what)->wait();
+    ranks.all_reduce(all, what)->wait();
     int64_t begin = 0;
     for (at::Tensor* const tensor : members) {
       tensor->copy_(all.narrow(0, begin, tensor->numel()).view(tensor->sizes()));
@@ -264,14 +270,36 @@ at::Tensor ShardedParameters::gather_slices(const FlatGroup& group,
   return whole;
 }
 
+// Tensor ranks with different parts of an entry's parameter send them to each other.
 std::vector<at::Tensor> ShardedParameters::gather_whole(const FlatGroup& group,
                                                         const at::Tensor& slice,
                                                         const char* what) {
-  const at::Tensor flat = gather_slices(group, slice, what);
+  const at::Tensor here = gather_slices(group, slice, what);
+  const auto is_part = [](const FlatEntry& entry) { return entry.parameter.box.has_value(); };
+  const bool has_parts = std::ranges::any_of(group.entries(), is_part);
+  std::vector<at::Tensor> by_rank = {here};
+  if (has_parts) {
+    const at::Tensor mine = here.to(store_.device());
+    const uint32_t num_ranks = ranks_.tensor().size();
+    at::Tensor all = at::empty({num_ranks * group.numel()}, mine.options());
+    ranks_.tensor().all_gather(all, mine, what + (" of '" + group.name() + "'"))->wait();
+    by_rank = all.chunk(num_ranks);
+  }
   std::vector<at::Tensor> whole;
   for (const FlatEntry& entry : group.entries()) {
-    whole.push_back(
-        flat.narrow(0, entry.offset, entry.numel).view(entry.parameter.shape_in_group()));
+    const FlatParameter& parameter = entry.parameter;
+    if (!is_part(entry)) {
+      whole.push_back(here.narrow(0, entry.offset, entry.numel).view(parameter.shape));
+      continue;
+    }
+    const ModelSplit& split = *store_.graph().parameters[parameter.id].split;
+    whole.push_back(at::empty(parameter.shape, by_rank.front().options()));
+    for (uint32_t rank = 0; rank < by_rank.size(); ++rank) {
+      const Box box =
+          divided_part(split, parameter.shape, {rank, ranks_.tensor().size()}, parameter.name);
+      put_part(
+          whole.back(), box, by_rank[rank].narrow(0, entry.offset, entry.numel).view(box.size));
+    }
   }
   return whole;
 }
@@ -285,20 +313,25 @@ std::vector<at::Tensor> ShardedParameters::gather_gradient(FlatGroup& group) {
 }
 
 void ShardedParameters::check_replicas() {
-  const std::vector<std::string> hashes =
-      ranks_.all().gather_texts(store_.hash_of_slices(), "hash of parameters");
-  for (uint32_t rank = 0; rank < hashes.size(); ++rank) {
-    const uint32_t first = ranks_.role().first_copy_of(rank);
-    if (hashes[rank] != hashes[first]) {
-      throw Error(
-          "distributed.replicas_differ",
-          formatted("ranks {} and {} keep the same parameters, and they differ: {} and {}. A "
-                    "hook that changes parameters on one rank alone does that, and so does "
-                    "memory that fails",
-                    first,
-                    rank,
-                    hashes[first],
-                    hashes[rank]));
+  std::set<uint32_t> numbers = {ranks_.role().tensor().count};
+  for (const FlatGroup& group : store_.groups()) {
+    numbers.insert(group.sharing().num_copies);
+  }
+  for (const uint32_t num_copies : numbers) {
+    const std::vector<std::string> hashes =
+        ranks_.all().gather_texts(store_.hash_of_slices(num_copies), "hash of parameters");
+    for (uint32_t rank = 0; rank < hashes.size(); ++rank) {
+      const uint32_t first = ranks_.role().first_copy_of(rank, num_copies);
+      if (hashes[rank] != hashes[first]) {
+        throw Error("distributed.replicas_differ",
+                    formatted("ranks {} and {} keep the same parameters, and they differ: {} and "
+                              "{}. A hook that changes parameters on one rank alone does that, "
+                              "and so does memory that fails",
+                              first,
+                              rank,
+                              hashes[first],
+                              hashes[rank]));
+      }
     }
   }
 }
@@ -319,7 +352,7 @@ void ShardedParameters::reduce(size_t g, bool ends_step) {
     Bucket& bucket = buckets_[*states_[g].bucket];
     if (++bucket.num_ready == bucket.num_groups) {
       bucket.num_ready = 0;
-      start_sum(ranks_.whole(), bucket.memory, bucket.what);
+      start_sum(ranks_.whole(bucket.num_copies), bucket.memory, bucket.what);
     }
     return;
   }
@@ -350,21 +383,22 @@ void ShardedParameters::finish_reduction() {
   FlatGroup& group = store_.groups()[reduction.group];
   group.release_grads();
   const std::string what = "gradients of slices of '" + group.name() + "'";
-  const bool has_replicas = ranks_.replicas().size() > 1;
+  Group& replicas = ranks_.replicas(group.sharing().num_copies);
+  const bool has_replicas = !replicas.is_alone();
   if (group.sharing().keeps_gradients) {
     if (has_replicas) {
-      start_sum(ranks_.replicas(), group.grad(), what);
+      start_sum(replicas, group.grad(), what);
     }
     return;
   }
   const bool is_at_home = group.grad().device() == store_.device();
   if (has_replicas && !is_at_home) {  // for each microbatch, while the part is on the device
-    start_sum(ranks_.replicas(), reduction.part, what);
+    start_sum(replicas, reduction.part, what);
     finish_sums();
   }
   group.add_to_slice(reduction.part);
   if (has_replicas && is_at_home && reduction.ends_step) {
-    start_sum(ranks_.replicas(), group.grad(), what);
+    start_sum(replicas, group.grad(), what);
   }
 }
 

@@ -9,9 +9,9 @@
 //   finish_gradients (once per step); the slices are updated; publish
 //
 // Invariants: a group is whole from `await` to `free`; after finish_gradients each slice holds the
-// sum over ranks and microbatches; on one rank that keeps everything, nothing is done. The ranks of
-// a group make the same calls in the same order; one without samples sends zeros.
-// Threads: the train thread.
+// sum over microbatches and over the ranks that have the same parameters; on one rank that keeps
+// everything, nothing is done. The ranks of a group make the same calls in the same order; one
+// without samples sends zeros. Threads: the train thread.
 #pragma once
 
 #include "host/distributed/collectives/rank_groups.hpp"
@@ -39,8 +39,6 @@ struct ShardingOptions {
 
 // Returns the sharing of sharded parameters for a rank.
 FlatSharing sharing_of(const ShardingRules& rules, const RankRole& role);
-// Returns the sharing of parameters that each rank keeps whole.
-FlatSharing unsharded_of(const RankRole& role);
 
 class ShardedParameters {
  public:
@@ -52,13 +50,13 @@ class ShardedParameters {
   // True if no gradient is sharded: all ranks have bitwise equal gradients.
   bool is_replicated() const { return is_replicated_; }
 
-  // Broadcasts the values of the first replica to all replicas, and the buffers of rank 0 to all
-  // ranks. Call it once, after initialization.
+  // Broadcasts the values of the first copy to all copies, and the buffers of rank 0 to all ranks.
+  // Call it once, after initialization.
   // Errors   distributed.failed, as for all functions below
   void synchronise();
   // Gives all ranks the state buffers of rank 0, in one broadcast. Call it at the end of each step.
   void synchronise_buffers();
-  // Adds up tensors over all ranks, in place: one all-reduce for each dtype.
+  // Adds up tensors over ranks with different tokens, in place: one all-reduce for each dtype.
   void sum_over_ranks(std::vector<at::Tensor>& tensors, const char* what);
 
   // ---- a pass of a microbatch (program_runner.hpp); `g` is a flat group ----
@@ -99,7 +97,7 @@ class ShardedParameters {
   // Same, for the final gradients of the group.
   std::vector<at::Tensor> gather_gradient(FlatGroup& group);
 
-  // Verifies by a hash that replicas store equal values.
+  // Verifies by a hash that copies store equal values.
   // Errors  distributed.replicas_differ, with the ranks
   void check_replicas();
 
@@ -118,6 +116,7 @@ class ShardedParameters {
   struct Bucket {
     at::Tensor memory;
     std::string what;
+    uint32_t num_copies = 1;  // of its parameters, on tensor ranks
     size_t num_groups = 0;
     size_t num_ready = 0;
   };
@@ -139,6 +138,7 @@ class ShardedParameters {
   std::vector<at::Tensor> gather_whole(const FlatGroup& group,
                                        const at::Tensor& slice,
                                        const char* what);
+  Group& copies_of(const FlatGroup& group);
   at::Tensor on_wire(const at::Tensor& gradient) const;
   void finish_reduction();
   void start_sum(Group& among, const at::Tensor& target, const std::string& what);

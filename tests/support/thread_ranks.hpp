@@ -298,9 +298,11 @@ class ThreadWorld final : public World {
   std::unique_ptr<Group> control_;
 };
 
-// Calls `body` on a thread for each rank of a mesh, with all groups connected.
+// Calls `body` on a thread for each rank of a mesh, with all groups connected, also those of
+// parameters with these numbers of copies.
 inline void run_ranks(const MeshDegrees& degrees,
                       uint32_t size,
+                      const std::vector<uint32_t>& copies,
                       const std::function<void(RankGroups& ranks)>& body) {
   ThreadPoints points;
   std::vector<std::jthread> threads;
@@ -308,10 +310,16 @@ inline void run_ranks(const MeshDegrees& degrees,
     threads.emplace_back([&, rank] {
       ThreadWorld world(points, rank, size);
       RankGroups ranks(world, RankRole(Mesh(degrees, size, rank)));
-      ranks.connect(c10::kCPU, true);
+      ranks.connect(c10::kCPU, true, copies);
       body(ranks);
     });
   }
+}
+
+inline void run_ranks(const MeshDegrees& degrees,
+                      uint32_t size,
+                      const std::function<void(RankGroups& ranks)>& body) {
+  run_ranks(degrees, size, {}, body);
 }
 
 inline void run_ranks(uint32_t size, const std::function<void(RankGroups& ranks)>& body) {

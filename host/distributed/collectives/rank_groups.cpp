@@ -4,21 +4,28 @@
 #include "host/error/assert.hpp"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 namespace tenon {
 
-RankGroups::RankGroups() = default;
+RankGroups::RankGroups() : copies_({{1, &alone_, &alone_}}) {}
 
 RankGroups::RankGroups(World& world, const RankRole& role) : world_(&world), role_(role) {
   connect_values();
 }
 
-void RankGroups::connect(c10::Device device, bool has_tables) {
+void RankGroups::connect(c10::Device device, bool has_tables, std::span<const uint32_t> copies) {
   TENON_ASSERT(!is_connected_, "groups are connected once");
   is_connected_ = true;
   device_ = device;
   has_tables_ = has_tables;
+  std::set<uint32_t> numbers(copies.begin(), copies.end());
+  numbers.insert({1, role_.tensor().count});
+  copies_.clear();
+  for (const uint32_t num_copies : numbers) {
+    copies_.push_back({.num_copies = num_copies, .of_slice = &alone_, .of_whole = &alone_});
+  }
   connect_tensors();
 }
 
@@ -30,6 +37,7 @@ void RankGroups::connect_values() {
                ? all_
                : make(set, Lane::kValues, name, c10::kCPU);
   };
+  stage_ = of(RankSet::kStage, "stage");
   samples_ = of(RankSet::kSamples, "samples");
   tokens_ = of(RankSet::kTokens, "tokens");
 }
@@ -40,10 +48,16 @@ void RankGroups::connect_tensors() {
   }
   gather_ = make(RankSet::kSlices, Lane::kGather, "gather", device_);
   reduce_ = make(RankSet::kSlices, Lane::kReduce, "reduce", device_);
-  replicas_ = make(RankSet::kReplicas, Lane::kReplicate, "replicate", device_);
+  for (Copies& one : copies_) {
+    one.of_slice =
+        make(role_.copies_of_slice(one.num_copies), Lane::kReplicate, "replicate", device_);
+  }
+  tensor_ = make(RankSet::kTensor, Lane::kTensor, "tensor", device_);
   context_ = make(RankSet::kContext, Lane::kContext, "context", device_);
   on_device_ = make(RankSet::kAll, Lane::kTensors, "all", device_);
-  whole_ = make(RankSet::kTokens, Lane::kTensors, "tokens", device_);
+  for (Copies& one : copies_) {
+    one.of_whole = make(role_.copies_of_whole(one.num_copies), Lane::kTensors, "copies", device_);
+  }
   if (has_tables_) {
     rows_ = make(RankSet::kTokens, Lane::kRows, "tables", c10::kCPU);
   }
@@ -52,7 +66,13 @@ void RankGroups::connect_tensors() {
 }
 
 Group* RankGroups::make(RankSet set, Lane lane, std::string_view name, c10::Device device) {
-  std::vector<uint32_t> ranks = role_.ranks_of(set);
+  return make(role_.ranks_of(set), lane, name, device);
+}
+
+Group* RankGroups::make(std::vector<uint32_t> ranks,
+                        Lane lane,
+                        std::string_view name,
+                        c10::Device device) {
   const auto same = std::ranges::find_if(
       made_, [&](const Made& one) { return one.lane == lane && one.ranks == ranks; });
   if (same != made_.end()) {
@@ -61,6 +81,12 @@ Group* RankGroups::make(RankSet set, Lane lane, std::string_view name, c10::Devi
   auto group = world_->make_group(ranks, name, device);
   made_.push_back({.ranks = std::move(ranks), .lane = lane, .group = std::move(group)});
   return made_.back().group.get();
+}
+
+const RankGroups::Copies& RankGroups::copies_of(uint32_t num_copies) const {
+  const auto one = std::ranges::find(copies_, num_copies, &Copies::num_copies);
+  TENON_ASSERT(one != copies_.end(), "the groups of this number of copies are connected");
+  return *one;
 }
 
 void RankGroups::reconnect() {

@@ -15,6 +15,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -36,20 +37,27 @@ class RankGroups {
   // ---- small values, in CPU memory ----
 
   Group& all() { return *all_; }          // decisions, failures, files, norms
+  Group& stage() { return *stage_; }      // facts about the same blocks
   Group& samples() { return *samples_; }  // windows, positions in the data
   Group& tokens() { return *tokens_; }    // counts, losses, metrics
 
-  // Creates the groups below. Call once, before the first of them is used.
+  // Creates the groups below. Call once, before the first of them is used. `copies` has each number
+  // of copies on tensor ranks that a parameter has (ModelParameter::num_copies), the same on all
+  // ranks; 1 and the number of tensor ranks may be left out.
   // Errors  as World::make_group
-  void connect(c10::Device device, bool has_tables);
+  void connect(c10::Device device, bool has_tables, std::span<const uint32_t> copies = {});
 
   // ---- tensors of the model, on the device of the run ----
 
-  Group& gather() { return *gather_; }            // along shard: parameters
-  Group& reduce() { return *reduce_; }            // along shard: gradients, in a lane of their own
-  Group& replicas() { return *replicas_; }        // gradients of slices
-  Group& whole() { return *whole_; }              // gradients that are not sharded, and buffers
+  Group& gather() { return *gather_; }  // along shard: parameters
+  Group& reduce() { return *reduce_; }  // along shard: gradients, in a lane of their own
+  // Ranks that hold the same parameters: gradients of slices, and gradients that are not sharded.
+  // `num_copies` is one of those of connect().
+  Group& replicas(uint32_t num_copies) { return *copies_of(num_copies).of_slice; }
+  Group& whole(uint32_t num_copies) { return *copies_of(num_copies).of_whole; }
+  Group& whole() { return whole(role_.tensor().count); }  // undivided parameters, and buffers
   Group& context() { return *context_; }          // parts of sequences, in blocks and losses
+  Group& tensor() { return *tensor_; }            // partial results and parts, in blocks and losses
   Group& all_on_device() { return *on_device_; }  // norms, without waiting for the device
 
   // ---- rows of tables, on the CPU ----
@@ -68,16 +76,34 @@ class RankGroups {
 
  private:
   // Groups of one lane share connections; those of different lanes do not queue behind each other.
-  enum class Lane { kValues, kGather, kReduce, kReplicate, kContext, kTensors, kRows, kParts };
+  enum class Lane {
+    kValues,
+    kGather,
+    kReduce,
+    kReplicate,
+    kContext,
+    kTensor,
+    kTensors,
+    kRows,
+    kParts
+  };
   struct Made {
     std::vector<uint32_t> ranks;
     Lane lane;
     std::unique_ptr<Group> group;
   };
 
+  struct Copies {
+    uint32_t num_copies = 1;
+    Group* of_slice = nullptr;
+    Group* of_whole = nullptr;
+  };
+
   void connect_values();
   void connect_tensors();
   Group* make(RankSet set, Lane lane, std::string_view name, c10::Device device);
+  Group* make(std::vector<uint32_t> ranks, Lane lane, std::string_view name, c10::Device device);
+  const Copies& copies_of(uint32_t num_copies) const;
 
   World* world_ = nullptr;
   const RankRole role_;
@@ -86,15 +112,16 @@ class RankGroups {
   bool is_connected_ = false;
   bool has_tables_ = false;
   c10::Device device_ = c10::kCPU;
+  std::vector<Copies> copies_;  // by number of copies, ascending
 
   Group* all_ = &alone_;
+  Group* stage_ = &alone_;
   Group* samples_ = &alone_;
   Group* tokens_ = &alone_;
   Group* gather_ = &alone_;
   Group* reduce_ = &alone_;
-  Group* replicas_ = &alone_;
-  Group* whole_ = &alone_;
   Group* context_ = &alone_;
+  Group* tensor_ = &alone_;
   Group* on_device_ = &alone_;
   Group* rows_ = &alone_;
   Group* parts_ = &alone_;

@@ -6,11 +6,15 @@
 //
 //   ranks along                  have
 //   tensor, context, pipeline    the same samples
-//   context, shard, replicate    different tokens of the run, each once: counts, losses, metrics
-//   and
-//                                gradients add up over them
+//   context, shard, replicate    different tokens of the run, each once: counts, losses and metrics
+//                                add up over them
+//   tensor                       parts of blocks, and the same values outside of their regions
 //   shard                        the slices of one copy of the parameters
-//   tensor, context, replicate   copies of the same slice
+//   context, replicate           copies of the same slice, also on `num_copies` adjacent tensor
+//                                ranks
+//
+// The number of copies on tensor ranks is that of each parameter (ModelParameter::num_copies). The
+// gradient of a parameter is the sum over its copies.
 //
 // Threads: any; a role does not change.
 #pragma once
@@ -32,12 +36,13 @@ struct RankIndex {
 
 // Sets of ranks that contain this rank.
 enum class RankSet {
-  kAll,       // all ranks of the run
-  kSamples,   // ranks that read different samples
-  kTokens,    // ranks that compute different tokens
-  kSlices,    // ranks that hold one copy of the parameters together
-  kReplicas,  // ranks whose gradients of the same slice add up
-  kContext,   // ranks that divide the positions of the same samples
+  kAll,      // all ranks of the run
+  kStage,    // ranks that compute the same blocks
+  kSamples,  // ranks that read different samples
+  kTokens,   // ranks that compute different tokens
+  kSlices,   // ranks that hold one copy of the parameters together
+  kContext,  // ranks that divide the positions of the same samples
+  kTensor,   // ranks that divide the blocks of the same samples and positions
 };
 
 class RankRole {
@@ -64,16 +69,25 @@ class RankRole {
   RankIndex samples() const { return index_in(RankSet::kSamples); }
   // Returns the part of the positions of each sample that this rank computes.
   RankIndex positions() const { return index_in(RankSet::kContext); }
-  // True on the rank that counts the samples that it shares with other ranks.
-  bool counts_samples() const { return positions().index == 0; }
+  // Returns the part of blocks that this rank computes.
+  RankIndex tensor() const { return index_in(RankSet::kTensor); }
+  // True on the rank that counts the tokens that it shares with other ranks, in sums over all
+  // ranks. In sums over RankSet::kTokens, each rank counts its own.
+  bool counts_tokens() const { return tensor().index == 0; }
+  // Same, for the samples that it shares with other ranks.
+  bool counts_samples() const { return counts_tokens() && positions().index == 0; }
 
-  // Returns the index of this rank among those that hold the same piece of a block's state: a
-  // slice, or what is not sharded. The rank with index 0 counts the piece in sums and hashes over
-  // all ranks. The copies share the work of saving it.
-  RankIndex copy_of_slice() const;
-  RankIndex copy_of_whole() const;
+  // Returns the ranks that hold the same piece of a parameter, ascending: of its slices, or of what
+  // is not sharded. `num_copies` divides the number of tensor ranks. The gradients of the copies
+  // add up. The first copy counts the piece in sums and hashes over all ranks; all share the work
+  // of saving it.
+  std::vector<uint32_t> copies_of_slice(uint32_t num_copies) const;
+  std::vector<uint32_t> copies_of_whole(uint32_t num_copies) const;
+  // Returns the index of this rank among them.
+  RankIndex copy_of_slice(uint32_t num_copies) const;
+  RankIndex copy_of_whole(uint32_t num_copies) const;
   // Returns the rank that counts the slices that `rank` holds.
-  uint32_t first_copy_of(uint32_t rank) const;
+  uint32_t first_copy_of(uint32_t rank, uint32_t num_copies) const;
 
   // Distinguishes the random numbers of this rank from those of ranks that compute other tokens.
   uint64_t random_stream() const { return index_in(RankSet::kTokens).index; }

@@ -5,6 +5,7 @@
 #include "host/embedding/row_exchange.hpp"
 #include "host/io/content_hash.hpp"
 #include "host/log/log.hpp"
+#include "host/model/divided_graph.hpp"
 #include "host/text/formatted.hpp"
 #include "host/train/components/saved_activations.hpp"
 #include "host/train/resume/checkpoint_storage.hpp"
@@ -202,7 +203,8 @@ RankGroups& open_and_connect(DataServices& data,
                              const StoredFingerprints& outputs) {
   fill(data, around, plan, outputs);
   RankGroups& ranks = around.context.ranks;
-  ranks.connect(plan.context.exec.device, !plan.model.lookups.tables.empty());
+  ranks.connect(
+      plan.context.exec.device, !plan.model.lookups.tables.empty(), copies_in(plan.model.graph));
   return ranks;
 }
 

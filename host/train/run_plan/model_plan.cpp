@@ -26,7 +26,7 @@ ParameterLayout layout_of(const ModelPlan& plan,
   layout.device = context.exec.device;
   layout.partition_of = [partition_of](uint32_t p) { return partition_of[p]; };
   layout.sharing = sharing_of(recipe.parallel, context.role, context.exec.device);
-  layout.unsharded = unsharded_of(context.role);
+  layout.role = context.role;
   layout.sharing.frees_gradients = recipe.train.update_in_backward;
   layout.unsharded.frees_gradients = recipe.train.update_in_backward;
   layout.is_unsharded = [unsharded = plan.unsharded](uint32_t p) { return unsharded[p]; };

@@ -7,6 +7,7 @@
 #include "host/checkpoint/checkpoint_reader.hpp"
 #include "host/checkpoint/checkpoint_writer.hpp"
 #include "host/checkpoint/local_storage.hpp"
+#include "host/distributed/ranks/rank_role.hpp"
 #include "host/error/error.hpp"
 #include "host/tensor/flat_group.hpp"
 #include "host/tensor/initializer.hpp"
@@ -304,6 +305,61 @@ TEST_CASE("boxes that do not cover a tensor make no checkpoint", "[checkpoint]")
   CHECK_THAT(refused({shares[1]}), contains_text("'w' lacks the elements from 0 on"));
   CHECK_THAT(refused({shares[0], shares[0]}),
              contains_text("'w' has duplicate elements from 0 of the box [0:6, 0:5, 0:9] on"));
+}
+
+TEST_CASE("each piece is saved by one of its copies, and copies share the work", "[checkpoint]") {
+  constexpr uint32_t kTensor = 4;
+  constexpr uint32_t kShard = 2;
+  constexpr uint32_t kRanks = 2 * kShard * kTensor;
+  const MeshDegrees degrees{.replicate = 2, .shard = kShard, .tensor = kTensor};
+  const std::vector<int64_t> shape = {8, 6};
+  const at::Tensor whole = at::arange(48, at::kFloat).view(shape);
+  ScratchFolder folder;
+  const auto storage = std::make_shared<LocalStorage>(folder.path().string());
+  storage->open("a", true);
+  std::vector<RankShare> shares;
+  std::vector<std::string> names;
+  for (uint32_t rank = 0; rank < kRanks; ++rank) {
+    StateTree tree;
+    names.clear();
+    for (const uint32_t num_copies : {1U, 2U, 4U}) {
+      for (const bool is_sliced : {false, true}) {
+        for (int i = 0; i < 8; ++i) {
+          // The rows of this rank, the same for `num_copies` adjacent tensor ranks.
+          const int64_t rows = 8 * num_copies / kTensor;
+          const int64_t first = rank % kTensor / num_copies * rows;
+          const TensorPiece box(shape, Box{{first, 0}, {rows, 6}});
+          const int64_t half = box.numel() / kShard;
+          const TensorPiece piece =
+              is_sliced ? box.part(rank / kTensor % kShard * half, half) : box;
+          names.push_back("w" + std::to_string(num_copies) + (is_sliced ? "s" : "w") +
+                          std::to_string(i));
+          tree.put_part(names.back(),
+                        values_of(piece, whole),
+                        {.piece = piece, .is_sliced = is_sliced, .num_copies = num_copies},
+                        StateTree::Copy::kYes);
+        }
+      }
+    }
+    const RankRole role(Mesh(degrees, kRanks, rank));
+    shares.push_back(write_share(tree, role, *storage, "a", false));
+  }
+  for (const RankShare& share : shares) {
+    // Eight tensors for each set of copies: of 2, 4 and 8 ranks if sliced, else of 4, 8 and 16.
+    CHECK(share.shared.tensors.size() >= 4 + 2 + 1 + 2 + 1);
+    CHECK(share.shared.tensors.size() <= 4 + 2 + 1 + 2 + 1 + 1);
+  }
+  CheckpointMetadata metadata;
+  metadata.checkpoint = "a";
+  for (const auto& [name, content] : index_files(merged(metadata, shares), "{}\n")) {
+    write_file(name, content, *storage, "a");  // merged() refuses duplicates and gaps
+  }
+  storage->commit("a");
+  const CheckpointReader reader(storage, "a");
+  const StateTree state = reader.state(0, 1, nullptr);
+  for (const std::string& name : names) {
+    CHECK(state.get_tensor(name).equal(whole));
+  }
 }
 
 }  // namespace tenon

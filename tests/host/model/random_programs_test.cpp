@@ -250,7 +250,7 @@ class CaseRank {
   ParameterLayout layout(const RankRole& role) const {
     ParameterLayout layout = whole_layout();
     layout.sharing = sharing_of({.stage = of_.stage, .reshard_after_forward = of_.reshard}, role);
-    layout.unsharded = unsharded_of(role);
+    layout.role = role;
     return layout;
   }
   ParameterLayout whole_layout() const {

@@ -222,7 +222,7 @@ ParameterLayout layout_of(const Case& shape, const RankRole& role, at::ScalarTyp
   // Resharding shards a single rank too.
   const auto reshard = shape.is_forced ? std::optional<bool>(true) : std::nullopt;
   layout.sharing = sharing_of({.stage = shape.stage, .reshard_after_forward = reshard}, role);
-  layout.unsharded = unsharded_of(role);
+  layout.role = role;
   if (shape.has_unsharded) {
     layout.is_unsharded = [](uint32_t p) { return p == 2; };
   }

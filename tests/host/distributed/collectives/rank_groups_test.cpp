@@ -4,8 +4,8 @@
 #include "host/error/error.hpp"
 
 #include <ATen/Functions.h>
+#include <ATen/TensorOperators.h>
 
-#include <array>
 #include <atomic>
 #include <barrier>
 #include <chrono>
@@ -56,8 +56,12 @@ TEST_CASE("a rank alone has groups that send nothing", "[distributed]") {
                              &ranks.tokens(),
                              &ranks.gather(),
                              &ranks.reduce(),
-                             &ranks.replicas(),
+                             &ranks.stage(),
+                             &ranks.replicas(1),
+                             &ranks.whole(1),
                              &ranks.whole(),
+                             &ranks.context(),
+                             &ranks.tensor(),
                              &ranks.all_on_device(),
                              &ranks.rows(),
                              &ranks.parts()}) {
@@ -70,12 +74,17 @@ TEST_CASE("a rank alone has groups that send nothing", "[distributed]") {
 TEST_CASE("each named group has the ranks of its role", "[distributed][ranks]") {
   const MeshDegrees degrees = GENERATE(MeshDegrees{.replicate = 2, .shard = 2},
                                        MeshDegrees{.replicate = 2, .shard = 2, .tensor = 2},
+                                       MeshDegrees{.replicate = 1, .shard = 2, .tensor = 4},
                                        MeshDegrees{.replicate = 1, .shard = 2, .context = 2},
                                        MeshDegrees{.replicate = 2, .shard = 1, .pipeline = 2});
   const auto size = static_cast<uint32_t>(degrees.replicate * degrees.shard * degrees.tensor *
                                           degrees.context * degrees.pipeline);
-  std::vector<std::array<bool, 11>> are_right(size);
-  run_ranks(degrees, size, [&](RankGroups& ranks) {
+  std::vector<std::vector<bool>> are_right(size);
+  std::vector<uint32_t> copies;
+  for (uint32_t num_copies = 1; num_copies <= degrees.tensor; num_copies *= 2) {
+    copies.push_back(num_copies);
+  }
+  run_ranks(degrees, size, copies, [&](RankGroups& ranks) {
     const RankRole& role = ranks.role();
     const uint32_t rank = role.rank();
     const auto has = [&](Group& group, RankSet set) {
@@ -83,19 +92,29 @@ TEST_CASE("each named group has the ranks of its role", "[distributed][ranks]") 
              group.rank() == role.index_in(set).index;
     };
     are_right[rank] = {has(ranks.all(), RankSet::kAll),
+                       has(ranks.stage(), RankSet::kStage),
                        has(ranks.samples(), RankSet::kSamples),
                        has(ranks.tokens(), RankSet::kTokens),
                        has(ranks.gather(), RankSet::kSlices),
                        has(ranks.reduce(), RankSet::kSlices),
-                       has(ranks.replicas(), RankSet::kReplicas),
-                       has(ranks.whole(), RankSet::kTokens),
+                       has(ranks.whole(), RankSet::kStage),
+                       has(ranks.tensor(), RankSet::kTensor),
                        has(ranks.all_on_device(), RankSet::kAll),
                        has(ranks.rows(), RankSet::kTokens),
                        has(ranks.context(), RankSet::kContext),
                        has(ranks.parts(), RankSet::kContext)};
+    for (const uint32_t num_copies : copies) {
+      Group& replicas = ranks.replicas(num_copies);
+      Group& whole = ranks.whole(num_copies);
+      are_right[rank].push_back(
+          members_of(replicas, rank) == bits_of(role.copies_of_slice(num_copies)) &&
+          replicas.rank() == role.copy_of_slice(num_copies).index &&
+          members_of(whole, rank) == bits_of(role.copies_of_whole(num_copies)) &&
+          whole.rank() == role.copy_of_whole(num_copies).index);
+    }
   });
   for (const auto& of_rank : are_right) {
-    CHECK(std::ranges::all_of(of_rank, [](bool is_right) { return is_right; }));
+    CHECK(of_rank == std::vector<bool>(12 + copies.size(), true));
   }
 }
 
@@ -104,7 +123,8 @@ TEST_CASE("groups with the same ranks and lane are one group", "[distributed][ra
   run_ranks({.replicate = 2, .shard = 2}, 4, [&](RankGroups& ranks) {
     are_shared[ranks.role().rank()] =
         &ranks.samples() == &ranks.all() && &ranks.tokens() == &ranks.all() &&
-        &ranks.whole() == &ranks.all_on_device() && &ranks.gather() != &ranks.reduce();
+        &ranks.stage() == &ranks.all() && &ranks.whole() == &ranks.all_on_device() &&
+        &ranks.whole(1) == &ranks.whole() && &ranks.gather() != &ranks.reduce();
   });
   CHECK(are_shared == std::vector<bool>(4, true));
 }
@@ -217,7 +237,7 @@ TEST_CASE("groups can be made again after a failure", "[distributed][multi-rank]
           for (int round = 0; round < 3; ++round) {
             // All groups work.
             for (Group* const group :
-                 {&ranks.gather(), &ranks.replicas(), &ranks.whole(), &ranks.rows()}) {
+                 {&ranks.gather(), &ranks.replicas(1), &ranks.whole(), &ranks.rows()}) {
               at::Tensor sum = at::ones({50'000});
               group->all_reduce(sum, "gradients")->wait();
               num_wrong += sum.eq(group->size()).all().item<bool>() ? 0 : 1;

@@ -76,8 +76,10 @@ TEST_CASE("sets of ranks are those whose other coordinates agree", "[distributed
       {RankSet::kAll, {kPipeline, kReplicate, kShard, kContext, kTensor}},
       {RankSet::kSamples, {kReplicate, kShard}},
       {RankSet::kTokens, {kReplicate, kShard, kContext}},
+      {RankSet::kStage, {kReplicate, kShard, kContext, kTensor}},
       {RankSet::kSlices, {kShard}},
-      {RankSet::kReplicas, {kReplicate, kContext}}};
+      {RankSet::kContext, {kContext}},
+      {RankSet::kTensor, {kTensor}}};
   for (uint32_t rank = 0; rank < num_ranks; ++rank) {
     const RankRole role = role_of(sizes, num_ranks, rank);
     CAPTURE(rank);
@@ -90,12 +92,12 @@ TEST_CASE("sets of ranks are those whose other coordinates agree", "[distributed
   }
 }
 
-TEST_CASE("each sample, slice and copy has one rank that answers for it", "[distributed]") {
+TEST_CASE("each sample and token has one rank that answers for it", "[distributed]") {
   const Coordinates sizes{2, 3, 2, 2, 3};
   const std::vector<Coordinates> all = coordinates_of_all(sizes);
   const auto num_ranks = static_cast<uint32_t>(all.size());
-  std::multiset<Coordinates> counted_slices;  // tensor, context and replicate removed
-  std::multiset<uint32_t> counted_wholes;     // by pipeline stage
+  std::multiset<Coordinates> counted_samples;  // context and tensor removed
+  std::multiset<Coordinates> counted_tokens;   // tensor removed
   for (uint32_t rank = 0; rank < num_ranks; ++rank) {
     const RankRole role = role_of(sizes, num_ranks, rank);
     const Coordinates& at = all[rank];
@@ -103,23 +105,70 @@ TEST_CASE("each sample, slice and copy has one rank that answers for it", "[dist
     CHECK(role.samples() == RankIndex{at[kReplicate] * sizes[kShard] + at[kShard], 6});
     // Ranks with the same tokens, and only they, draw the same random numbers.
     CHECK(role.random_stream() == uint64_t{role.samples().index} * sizes[kContext] + at[kContext]);
-    if (role.copy_of_slice().index == 0) {
-      counted_slices.insert({at[kPipeline], 0, at[kShard], 0, 0});
+    if (role.counts_samples()) {
+      counted_samples.insert({at[kPipeline], at[kReplicate], at[kShard], 0, 0});
     }
-    if (role.copy_of_whole().index == 0) {
-      counted_wholes.insert(at[kPipeline]);
+    if (role.counts_tokens()) {
+      counted_tokens.insert({at[kPipeline], at[kReplicate], at[kShard], at[kContext], 0});
     }
-    CHECK(role.copy_of_slice().count == 18);
-    CHECK(role.copy_of_whole().count == 36);
-    const uint32_t first = role.first_copy_of(rank);
-    CHECK(role_of(sizes, num_ranks, first).copy_of_slice().index == 0);
-    CHECK(all[first][kShard] == at[kShard]);
-    CHECK(all[first][kPipeline] == at[kPipeline]);
     CHECK(role.is_first() == (rank == 0));
   }
-  CHECK(counted_slices.size() == 4);
-  CHECK(std::set<Coordinates>(counted_slices.begin(), counted_slices.end()).size() == 4);
-  CHECK(counted_wholes == std::multiset<uint32_t>{0, 1});
+  // Each once, in each stage.
+  CHECK(counted_samples.size() == 12);
+  CHECK(std::set<Coordinates>(counted_samples.begin(), counted_samples.end()).size() == 12);
+  CHECK(counted_tokens.size() == 24);
+  CHECK(std::set<Coordinates>(counted_tokens.begin(), counted_tokens.end()).size() == 24);
+}
+
+TEST_CASE("each slice and whole has one copy that answers for it", "[distributed]") {
+  const Coordinates sizes = GENERATE(Coordinates{1, 2, 3, 2, 1},
+                                     Coordinates{2, 3, 2, 2, 3},
+                                     Coordinates{1, 2, 2, 1, 4},
+                                     Coordinates{1, 1, 2, 2, 6});
+  const std::vector<Coordinates> all = coordinates_of_all(sizes);
+  const auto num_ranks = static_cast<uint32_t>(all.size());
+  const uint32_t num_copies = GENERATE(1U, 2U, 3U, 4U, 6U);
+  if (sizes[kTensor] % num_copies != 0) {
+    return;
+  }
+  CAPTURE(sizes, num_copies);
+  std::set<Coordinates> counted_slices;  // with the number of the tensor part in place of `tensor`
+  std::set<Coordinates> counted_wholes;
+  for (uint32_t rank = 0; rank < num_ranks; ++rank) {
+    const RankRole role = role_of(sizes, num_ranks, rank);
+    const Coordinates& at = all[rank];
+    // Ranks with the same part that agree in the pipeline stage, and for slices in the shard.
+    const uint32_t part = at[kTensor] / num_copies;
+    std::vector<uint32_t> of_slice;
+    std::vector<uint32_t> of_whole;
+    for (uint32_t other = 0; other < num_ranks; ++other) {
+      if (all[other][kPipeline] == at[kPipeline] && all[other][kTensor] / num_copies == part) {
+        of_whole.push_back(other);
+        if (all[other][kShard] == at[kShard]) {
+          of_slice.push_back(other);
+        }
+      }
+    }
+    CAPTURE(rank);
+    CHECK(role.copies_of_slice(num_copies) == of_slice);
+    CHECK(role.copies_of_whole(num_copies) == of_whole);
+    CHECK(of_slice.at(role.copy_of_slice(num_copies).index) == rank);
+    CHECK(of_whole.at(role.copy_of_whole(num_copies).index) == rank);
+    CHECK(role.copy_of_slice(num_copies).count == of_slice.size());
+    CHECK(role.copy_of_whole(num_copies).count == of_whole.size());
+    for (const uint32_t other : of_slice) {
+      CHECK(role.first_copy_of(other, num_copies) == of_slice.front());
+    }
+    if (role.copy_of_slice(num_copies).index == 0) {
+      CHECK(counted_slices.insert({at[kPipeline], 0, at[kShard], 0, part}).second);
+    }
+    if (role.copy_of_whole(num_copies).index == 0) {
+      CHECK(counted_wholes.insert({at[kPipeline], 0, 0, 0, part}).second);
+    }
+  }
+  const size_t num_parts = sizes[kTensor] / num_copies;
+  CHECK(counted_slices.size() == sizes[kPipeline] * sizes[kShard] * num_parts);
+  CHECK(counted_wholes.size() == sizes[kPipeline] * num_parts);
 }
 
 TEST_CASE("a role without a mesh is that of the only rank", "[distributed]") {
