@@ -150,7 +150,7 @@ void ParameterUpdate::share_has_grad() {
   } else {
     std::vector<uint8_t> has_grad = run_.model.sharded.has_grad();
     has_grad.push_back(gradients_.are_losses_finite() ? 0 : 1);
-    const auto gathering = run_.ranks.groups.tokens().start_gather(
+    const auto gathering = run_.ranks.groups.stage().start_gather(
         std::as_bytes(std::span(has_grad)), "touched parameters");
     run_.model.sharded.finish_gradients();
     const std::span<const std::byte> all = gathering->wait();

@@ -250,7 +250,8 @@ void TrainStep::start_agreement(const std::vector<Microbatch>& microbatches) {
                                  totals_.num_parts,
                                  totals_.rows};
   for (size_t l = 0; run_.plan.loop.counts_ahead && l < run_.model.losses.size(); ++l) {
-    numbers.push_back(own_total(microbatches, l).item<double>());
+    // Other tensor ranks have the same count.
+    numbers.push_back(run_.role().counts_tokens() ? own_total(microbatches, l).item<double>() : 0);
   }
   votes_.start(numbers);
 }

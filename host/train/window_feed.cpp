@@ -426,6 +426,7 @@ void WindowFeed::put_first_batches(StateTree& tree, const std::string& at) const
   constexpr uint32_t kScope = TENON_STATE_PER_RANK;
   tree.put_int(state_path(at, "count"), static_cast<int64_t>(first_batches_.size()), kScope);
   tree.put_int(state_path(at, "context"), run_.role().positions().count, kScope);
+  tree.put_int(state_path(at, "tensor"), run_.role().tensor().count, kScope);
   for (size_t i = 0; i < first_batches_.size(); ++i) {
     const Batch& batch = first_batches_[i];
     const std::string entry = state_path(at, std::to_string(i));
@@ -451,14 +452,17 @@ void WindowFeed::put_first_batches(StateTree& tree, const std::string& at) const
 }
 
 // If the number of ranks has changed, the state has no batches: the next step stores its own. So it
-// does if other ranks divide the positions.
+// does if other ranks have the same samples.
 void WindowFeed::get_first_batches(const StateTree& tree, const std::string& at) {
   if (tree.find(state_path(at, "count")) == nullptr) {
     return;
   }
-  const std::string context = state_path(at, "context");
-  const int64_t saved = tree.find(context) != nullptr ? saved_signed_count(tree, context) : 1;
-  if (saved != run_.role().positions().count) {
+  const auto is_same = [&](const char* name, RankIndex ranks) {
+    const std::string entry = state_path(at, name);
+    const int64_t saved = tree.find(entry) != nullptr ? saved_signed_count(tree, entry) : 1;
+    return saved == ranks.count;
+  };
+  if (!is_same("context", run_.role().positions()) || !is_same("tensor", run_.role().tensor())) {
     return;
   }
   first_batches_.clear();
