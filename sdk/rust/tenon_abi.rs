@@ -1301,9 +1301,10 @@ pub struct tenon_parameter_view {
     pub value_ref: *const tenon_tensor,
     /// null if there is no gradient at this event
     pub grad_ref: *const tenon_tensor,
-    /// position of the shard in the parameter, in elements
+    /// position of the shard in what `numel` counts, in elements
     pub offset: i64,
-    /// number of elements of the whole parameter
+    /// Number of elements of the whole parameter; of this rank's part of it, in row-major order, if
+    /// tensor ranks divide it and full_parameters is not set.
     pub numel: i64,
 }
 layout!(tenon_parameter_view, 48:

@@ -115,9 +115,9 @@ typedef struct tenon_parameter_view {
   /* The local shard, or the whole parameter if full_parameters is set. */
   const tenon_tensor* value_ref;
   const tenon_tensor* grad_ref; /* null if there is no gradient at this event */
-  /* Position of the shard, and number of elements of what the shards are of: the whole parameter,
-   * or this rank's part of it if tensor ranks divide it and full_parameters is not set. */
-  int64_t offset;
+  int64_t offset;               /* position of the shard in what `numel` counts, in elements */
+  /* Number of elements of the whole parameter; of this rank's part of it, in row-major order, if
+   * tensor ranks divide it and full_parameters is not set. */
   int64_t numel;
 } tenon_parameter_view;
 TENON_SEAL(tenon_parameter_view, numel);

@@ -49,8 +49,8 @@ struct ParameterView {
   std::string name;
   TensorRef value;    /* the local shard, or the whole parameter if full_parameters is set */
   TensorRef grad;     /* absent if there is no gradient at this event */
-  int64_t offset = 0; /* position of the shard in the parameter, in elements */
-  int64_t numel = 0;  /* number of elements of the whole parameter */
+  int64_t offset = 0; /* position of the shard in what `numel` counts, in elements */
+  int64_t numel = 0;  /* number of elements; see tenon_parameter_view */
 };
 
 /* Parameters that share a learning rate; see tenon_lr_group. */
