@@ -7,6 +7,7 @@
 
 #include "host/error/assert.hpp"
 #include "host/error/error.hpp"
+#include "host/model/parametrized_graph.hpp"
 #include "host/text/formatted.hpp"
 
 #include <algorithm>
@@ -42,6 +43,31 @@ std::string indivisibility(const ModelSplit& split, uint32_t ranks) {
                         ranks,
                         name,
                         why));
+}
+
+// Returns why several ranks of a block would compute the same terms of a sum over ranks; "" if no
+// two ranks do.
+std::string sameness(const ModelGraph& graph, const ModelBlock& block, uint32_t ranks) {
+  int64_t most = 0;
+  const auto count = [&most](const std::optional<ModelSplit>& split) {
+    if (split.has_value()) {
+      most = std::max(most, *std::ranges::max_element(split->units));
+    }
+  };
+  for (const uint32_t p : block.parameters) {
+    count(graph.parameters[p].split);
+  }
+  for (const uint32_t v : block.inputs) {
+    count(graph.values[v].split);
+  }
+  const bool has_sum = std::ranges::any_of(
+      block.outputs, [&graph](uint32_t v) { return !graph.values[v].split.has_value(); });
+  return has_sum && most > 0 && most < ranks
+             ? formatted(
+                   "what it divides has at most {} units, so that ranks would compute the "
+                   "same",
+                   most)
+             : "";
 }
 
 // Returns how many adjacent ranks have the same elements of a part of `units` units.
@@ -103,6 +129,9 @@ class GraphDivider {
         divide_parameter(p);
       }
     }
+    for (ModelParametrization& made : graph_.parametrizations) {
+      divide_effective(made);
+    }
   }
 
  private:
@@ -151,22 +180,44 @@ class GraphDivider {
 
   void check_block(uint32_t b, IndivisibleBlocks indivisible) {
     const ModelBlock& block = graph_.blocks[b];
-    const auto check = [&](const char* what, const auto& one) {
-      const std::string why = one.split ? indivisibility(*one.split, tensor_.count) : "";
+    const auto answer = [&](const std::string& name, const std::string& why) {
       if (!is_divided_[b] || why.empty()) {
         return;
       }
       if (indivisible == IndivisibleBlocks::kRefuse) {
-        refuse(formatted("{} '{}' of block '{}'", what, one.name, block.name), why, tensor_.count);
+        refuse(name, why, tensor_.count);
       }
       is_divided_[b] = false;
+    };
+    const auto check = [&](const char* what, const auto& one) {
+      answer(formatted("{} '{}' of block '{}'", what, one.name, block.name),
+             one.split ? indivisibility(*one.split, tensor_.count) : "");
     };
     for (const uint32_t p : block.parameters) {
       check("parameter", graph_.parameters[p]);
     }
+    for (const uint32_t p : block.declared_parameters()) {
+      answer(formatted("parameter '{}' of block '{}'", graph_.parameters[p].name, block.name),
+             undividable(graph_, p));
+    }
     for (const uint32_t v : block.outputs) {
       check("value", graph_.values[v]);
     }
+    answer(formatted("block '{}'", block.name), sameness(graph_, block, tensor_.count));
+  }
+
+  // Sets the part of an effective parameter that blocks compute from parts of the real ones.
+  void divide_effective(ModelParametrization& made) {
+    const ModelParameter& parameter = graph_.parameters[made.parameter];
+    if (parameter.split.has_value() && !is_whole_[made.parameter] && has_parts(*parameter.split)) {
+      made.part =
+          divided_part(*parameter.split, made.shape, tensor_, "parameter '" + parameter.name + "'");
+    }
+  }
+
+  // False if each part is one unit, which all ranks have.
+  bool has_parts(const ModelSplit& split) const {
+    return std::ranges::any_of(split.units, [](int64_t units) { return units > 1; });
   }
 
   void divide_parameter(uint32_t p) {

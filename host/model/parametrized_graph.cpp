@@ -179,7 +179,7 @@ std::string undividable(const ModelGraph& graph, uint32_t parameter) {
     return {};
   }
   return formatted("{} computes it, and declares no division along axis {}",
-                   made->proxy->instance().place(),
+                   made->proxy->instance().identity().describe(),
                    split->axis);
 }
 

@@ -4,6 +4,7 @@
 // rank: all outputs, the gradients of all parameters, adapters, and steps of generation. Ranks are
 // threads; each has the graph of a smaller model (cut_graph.hpp).
 #include "host/kernels/tensor_region.hpp"
+#include "host/model/divided_graph.hpp"
 #include "host/model/parametrized_graph.hpp"
 #include "host/model/sequence_runner.hpp"
 #include "host/plugin/generation_proxy.hpp"
@@ -41,6 +42,9 @@ struct Kind {
 };
 
 std::string options_of(const Kind& kind) {
+  if (std::string(kind.model) == "tensor_lm") {
+    return "{}";
+  }
   if (std::string(kind.model) == "gpt2") {
     return R"({"vocab_size": 48, "n_positions": 40, "n_embd": 32, "n_layer": 2, "n_head": 8,
                "n_inner": 20, "embd_pdrop": 0, "attn_pdrop": 0, "resid_pdrop": 0})";
@@ -346,6 +350,14 @@ TEST_CASE("decoders on several tensor ranks equal one rank", "[parity]") {
   }
 }
 
+TEST_CASE("the guide's example on several tensor ranks equals one rank", "[parity]") {
+  const auto size = GENERATE(2U, 4U);
+  Divided of({"the guide's example", "tensor_lm", ""}, size, RecomputeMode::kNone);
+  CHECK(num_split(of.graph()) == 6);
+  of.step({{"input_ids", filled_tokens(2, 7, 16)}}, {{"logits", filled("logits", {2, 7, 16})}});
+  check_equal(of, 1e-12);
+}
+
 TEST_CASE("adapters are divided with their base", "[parity]") {
   const std::string type = GENERATE("lora", "rslora", "dora", "row_scale");
   const std::string base = GENERATE("full", "bf16");
@@ -384,6 +396,59 @@ TEST_CASE("adapters are divided with their base", "[parity]") {
   const auto fields = packed_fields(2, 9);
   of.step(fields, output_grads(of, fields.at("input_ids").sizes()));
   check_equal(of, 1e-12);
+}
+
+TEST_CASE("the host divides decoders and their adapters as they declare it", "[parity]") {
+  const Kind& kind = kinds()[GENERATE(range<size_t>(0, kinds().size()))];
+  const auto size = GENERATE(2U, 4U);
+  CAPTURE(kind.name, size);
+  ModelProxy proxy(make_component("model", kind.model, options_of(kind)));
+  ModelGraph declared = describe_model(proxy);
+  const size_t num_parameters = declared.parameters.size();
+  for (uint32_t p = 0; p < num_parameters; ++p) {
+    if ((declared.parameters[p].flags & TENON_PARAM_LINEAR) != 0 &&
+        declared.parameters[p].same_as == kNoIndex) {
+      parametrize(declared, p, make_component("parametrization", "lora", R"({"rank": 3})"));
+    }
+  }
+  for (uint32_t r = 0; r < size; ++r) {
+    ModelGraph graph = declared;
+    divide_graph(graph, {.index = r, .count = size}, IndivisibleBlocks::kRefuse);
+    CHECK(std::ranges::all_of(graph.blocks, &ModelBlock::is_divided));
+    ModelGraph expected = declared;
+    cut_graph(expected, {r, size});
+    for (size_t p = 0; p < graph.parameters.size(); ++p) {
+      CAPTURE(graph.parameters[p].name);
+      CHECK(graph.parameters[p].shape_in_block() == expected.parameters[p].shape);
+    }
+    for (size_t k = 0; k < graph.parametrizations.size(); ++k) {
+      CHECK(graph.parametrizations[k].shape_in_block() ==
+            expected.parametrizations[k].shape_in_block());
+    }
+  }
+}
+
+TEST_CASE("adapters that have no parts are refused, or their blocks run whole", "[parity]") {
+  const std::string options =
+      GENERATE(R"({"base": "int8"})", R"({"base": "nf4"})", R"({"dropout": 0.1})");
+  const Kind& kind = kinds()[0];
+  ModelProxy proxy(make_component("model", kind.model, options_of(kind)));
+  ModelGraph graph = describe_model(proxy);
+  const auto output = std::ranges::find(
+      graph.parameters, "model.layers.0.self_attn.o_proj.weight", &ModelParameter::name);
+  const auto p = static_cast<uint32_t>(output - graph.parameters.begin());
+  parametrize(graph, p, make_component("parametrization", "lora", options));
+  CHECK_THAT(error_of([copy = graph]() mutable {
+               divide_graph(copy, {.index = 0, .count = 2}, IndivisibleBlocks::kRefuse);
+             }),
+             contains_text("[model.indivisible] /parallel/tensor 2 cannot divide parameter "
+                           "'model.layers.0.self_attn.o_proj.weight' of block "
+                           "'layers.0.attention': parametrization \"lora\"") &&
+                 contains_text("declares no division along axis 1"));
+  divide_graph(graph, {.index = 0, .count = 2}, IndivisibleBlocks::kRunWhole);
+  for (const ModelBlock& block : graph.blocks) {
+    CHECK(block.is_divided == (block.name != "layers.0.attention"));
+  }
 }
 
 TEST_CASE("decoders on several tensor ranks generate as one rank does", "[parity]") {

@@ -116,16 +116,18 @@ std::vector<bool> divided_blocks(const ModelGraph& graph) {
   return divided;
 }
 
-// Two blocks of split parameters with a value between, then a block that knows no split.
+// Two blocks of split parameters with a value between, then a block that knows no split. The second
+// has units for many ranks beside those of `second`.
 SplitGraph two_split_blocks(const ModelSplit& first, const ModelSplit& second) {
   SplitGraph made;
   const uint32_t a = made.parameter("a", first);
   const uint32_t b = made.parameter("b", second);
   const uint32_t norm = made.parameter("norm", {});
+  const uint32_t many = made.parameter("many", split_of({12}, {12}));
   const uint32_t inner = made.value("inner", {});
   const uint32_t out = made.value("out", {});
   made.block("first", kDivisible, {a}, {}, {inner});
-  made.block("second", kDivisible, {b}, {inner}, {out});
+  made.block("second", kDivisible, {b, many}, {inner}, {out});
   made.block("third", 0, {norm}, {out});
   return made;
 }
@@ -238,6 +240,31 @@ TEST_CASE("degrees that divide no units are refused, or blocks run whole", "[mod
   CHECK(graph.parameters[0].part.has_value());
   CHECK_FALSE(graph.parameters[1].part.has_value());
   CHECK(graph.parameters[1].num_copies == 3);
+}
+
+TEST_CASE("ranks that would add the same terms are refused", "[model]") {
+  SplitGraph made;
+  const uint32_t heads = made.parameter("heads", split_of({12}, {2}));
+  const uint32_t keys = made.parameter("keys", split_of({6}, {1}));
+  const uint32_t sum = made.value("sum", std::nullopt);
+  made.block("attention", kDivisible, {heads, keys}, {}, {sum});
+  for (const uint32_t ranks : {4U, 6U}) {
+    ModelGraph graph = made.graph;
+    CHECK_THROWS_WITH(divide_graph(graph, {0, ranks}, IndivisibleBlocks::kRefuse),
+                      contains_text("cannot divide block 'attention': what it divides has at most "
+                                    "2 units"));
+    divide_graph(graph, {0, ranks}, IndivisibleBlocks::kRunWhole);
+    CHECK(divided_blocks(graph) == std::vector<bool>{false});
+  }
+  divide_graph(made.graph, {0, 2}, IndivisibleBlocks::kRefuse);
+  CHECK(divided_blocks(made.graph) == std::vector<bool>{true});
+  // Results that ranks share are no sum.
+  SplitGraph shared;
+  const uint32_t key = shared.parameter("key", split_of({6}, {2}));
+  const uint32_t value = shared.value("value", split_of({6}, {2}));
+  shared.block("keys", kDivisible, {key}, {}, {value});
+  divide_graph(shared.graph, {1, 4}, IndivisibleBlocks::kRefuse);
+  CHECK(divided_blocks(shared.graph) == std::vector<bool>{true});
 }
 
 TEST_CASE("a tied parameter is divided if all its blocks are", "[model]") {
