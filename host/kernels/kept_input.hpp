@@ -2,7 +2,9 @@
 //
 // What a product keeps of its input for backward. If one of the host's norms made the input, or the
 // activation of a gated layer, that is nothing but what the maker keeps anyway: backward computes
-// the input again, to the same bits, by a pass that costs little beside the product.
+// the input again, to the same bits, by a pass that costs little beside the product. If tensor_in()
+// gathered the input from pieces of T, a product keeps what tensor_in() keeps of this rank's piece,
+// and backward gathers again, once for all products of the input.
 #pragma once
 
 #include <torch/csrc/autograd/custom_function.h>
@@ -26,6 +28,9 @@ void keep_input(torch::autograd::AutogradContext& context,
 at::Tensor kept_input(const torch::autograd::AutogradContext& context,
                       const torch::autograd::variable_list& saved,
                       size_t first);
+
+// Whether keep_input() would keep a piece of x.
+bool is_gathered_input(const at::Tensor& x);
 
 // Whether a gradient by one of the tensors is wanted, for forward.
 bool any_requires_grad(at::TensorList tensors);

@@ -61,10 +61,11 @@ class Linear : public torch::autograd::Function<Linear> {
   }
 };
 
-// Whether `Linear` serves: on a CPU, and for several weights, whose joined copy autograd would
-// keep.
+// Whether `Linear` serves: on a CPU, and where autograd would keep a copy that backward makes
+// again, which is the joined matrix of several weights, or an input that was gathered.
 bool is_own(const at::Tensor& x, at::TensorList weights) {
-  if (x.dim() < 2 || x.numel() == 0 || (!x.is_cpu() && weights.size() == 1)) {
+  if (x.dim() < 2 || x.numel() == 0 ||
+      (!x.is_cpu() && weights.size() == 1 && !is_gathered_input(x))) {
     return false;
   }
   for (const at::Tensor& weight : weights) {

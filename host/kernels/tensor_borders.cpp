@@ -3,10 +3,12 @@
 #include "host/kernels/tensor_borders.hpp"
 
 #include "host/kernels/autocast.hpp"
-#include "host/kernels/region_call.hpp"
+#include "host/kernels/saved_by.hpp"
 
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/custom_function.h>
+
+#include <utility>
 
 namespace tenon {
 namespace {
@@ -16,6 +18,27 @@ using torch::autograd::variable_list;
 
 bool is_recorded(const at::Tensor& x) {
   return at::GradMode::is_enabled() && x.requires_grad();
+}
+
+// ---- what tensor_in keeps for products: the input of the norm that made x, or x ----
+
+GatheredInputPtr saved_input(const AutogradContext& context) {
+  return c10::static_intrusive_pointer_cast<GatheredInput>(
+      context.saved_data.at("input").toCapsule());
+}
+
+void save_piece(AutogradContext& context, const at::Tensor& x, const RegionCall& call) {
+  auto input = c10::make_intrusive<GatheredInput>();
+  input->call = {call.region, "second gather of " + call.op};
+  context.saved_data["input"] = c10::IValue::make_capsule(
+      c10::static_intrusive_pointer_cast<torch::CustomClassHolder>(std::move(input)));
+  if (const auto norm = norm_of(x)) {
+    context.saved_data["is_layer_norm"] = norm->is_layer_norm;
+    context.saved_data["eps"] = norm->eps;
+    context.save_for_backward({norm->x, norm->weight, norm->bias});
+  } else {
+    context.save_for_backward({x});
+  }
 }
 
 // ---- the borders: each is the adjoint of the other, also of second order ----
@@ -37,10 +60,16 @@ class TensorIn : public torch::autograd::Function<TensorIn> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const RegionCall& call) {
     const at::AutoDispatchBelowADInplaceOrView below;
     save_call(*context, call);
+    if (call.region->has_pieces()) {
+      save_piece(*context, x, call);
+    }
     return entered(call, x);
   }
 
   static variable_list backward(AutogradContext* context, variable_list grads) {
+    if (context->saved_data.count("input") > 0) {
+      saved_input(*context)->whole.reset();
+    }
     return {leave(saved_call(*context).backward(), grads[0]), at::Tensor()};
   }
 };
@@ -131,6 +160,30 @@ int64_t tensor_rank() {
 int64_t tensor_size() {
   const TensorRegionPtr& region = tensor_region();
   return region ? region->ranks->size() : 1;
+}
+
+std::optional<EnteredPiece> entered_piece_of(const at::Tensor& y) {
+  const auto saved = saved_by<TensorIn>(y, 0);
+  if (!saved || saved->saved.empty()) {
+    return std::nullopt;
+  }
+  const AutogradContext& context = *saved->context;
+  EnteredPiece entered{.input = saved_input(context), .norm = {}, .piece = {}};
+  if (context.saved_data.count("eps") > 0) {
+    entered.norm = NormAgain{.is_layer_norm = context.saved_data.at("is_layer_norm").toBool(),
+                             .eps = context.saved_data.at("eps").toDouble(),
+                             .x = saved->saved[0],
+                             .weight = saved->saved[1],
+                             .bias = saved->saved[2]};
+  } else {
+    entered.piece = saved->saved[0];
+  }
+  return entered;
+}
+
+at::Tensor gather_again(GatheredInput& input, const at::Tensor& piece) {
+  input.whole = enter(input.call, piece);
+  return input.whole;
 }
 
 }  // namespace tenon

@@ -19,9 +19,13 @@
 // any; calls are in the region of their thread.
 #pragma once
 
+#include "host/kernels/norm.hpp"
+#include "host/kernels/region_call.hpp"
+
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <optional>
 
 namespace tenon {
 
@@ -41,5 +45,29 @@ at::Tensor max_over(const at::Tensor& x);
 // a region.
 int64_t tensor_rank();
 int64_t tensor_size();
+
+// ---- for products that keep the piece of an input that tensor_in() gathered ----
+
+// The input of some products, while their backward needs it. It is gathered again by the first of
+// them, and dropped when the backward of its tensor_in() starts.
+struct GatheredInput : torch::CustomClassHolder {
+  RegionCall call;
+  at::Tensor whole;
+};
+using GatheredInputPtr = c10::intrusive_ptr<GatheredInput>;
+
+// What tensor_in() keeps.
+struct EnteredPiece {
+  GatheredInputPtr input;
+  std::optional<NormAgain> norm;  // which made the piece
+  at::Tensor piece;               // defined if no norm made it
+};
+
+// Returns what tensor_in() keeps if it gathered `y` for autograd; nothing for other tensors, and
+// after the backward of `y`.
+std::optional<EnteredPiece> entered_piece_of(const at::Tensor& y);
+
+// Sets and returns the whole, from this rank's piece.
+at::Tensor gather_again(GatheredInput& input, const at::Tensor& piece);
 
 }  // namespace tenon
