@@ -166,22 +166,35 @@ inline at::Tensor head_attention(const LayerOptions& o,
   return ops::attention(q, k, v, mask).flatten(2);
 }
 
-// Attention and a feed-forward layer with residuals: [B, T, D].
-inline at::Tensor decoder_layer(const LayerOptions& o, const Parameters& p, const LayerInputs& in) {
+inline at::Tensor attention_half(const LayerOptions& o,
+                                 const Parameters& p,
+                                 const LayerInputs& in) {
+  const at::Tensor h = ops::rms_norm(in.x_BTD, p.at("norm1"), kLayerEps);
   ops::Attention mask;
   mask.rotary = in.table;
   mask.positions = ops::tensor_in(in.positions_BT);
   mask.segments = ops::tensor_in(in.segments_BT);
-  const at::Tensor h = ops::rms_norm(in.x_BTD, p.at("norm1"), kLayerEps);
   const at::Tensor a =
       o.is_latent ? latent_attention(o, p, h, mask) : head_attention(o, p, ops::tensor_in(h), mask);
-  const at::Tensor x = in.x_BTD + ops::tensor_out(ops::linear(a, {p.at("out")})) + p.at("out_bias");
-  const at::Tensor f = ops::tensor_in(ops::rms_norm(x, p.at("norm2"), kLayerEps));
-  if (o.is_gated) {
-    return x + ops::tensor_out(ops::gated_mlp(f, p.at("gate"), p.at("up"), p.at("down")));
-  }
-  const at::Tensor up = ops::linear(f, {p.at("up")}, p.at("up_bias"), "gelu");
+  return in.x_BTD + ops::tensor_out(ops::linear(a, {p.at("out")})) + p.at("out_bias");
+}
+
+inline at::Tensor gated_half(const Parameters& p, const at::Tensor& x) {
+  const at::Tensor h = ops::tensor_in(ops::rms_norm(x, p.at("norm2"), kLayerEps));
+  return x + ops::tensor_out(ops::gated_mlp(h, p.at("gate"), p.at("up"), p.at("down")));
+}
+
+inline at::Tensor gelu_half(const Parameters& p, const at::Tensor& x) {
+  const at::Tensor h = ops::tensor_in(ops::rms_norm(x, p.at("norm2"), kLayerEps));
+  // The bias of rows has their split; the bias of the whole output has none.
+  const at::Tensor up = ops::linear(h, {p.at("up")}, p.at("up_bias"), "gelu");
   return x + ops::tensor_out(ops::linear(up, {p.at("down")})) + p.at("down_bias");
+}
+
+// Attention and a feed-forward layer with residuals: [B, T, D].
+inline at::Tensor decoder_layer(const LayerOptions& o, const Parameters& p, const LayerInputs& in) {
+  const at::Tensor x = attention_half(o, p, in);
+  return o.is_gated ? gated_half(p, x) : gelu_half(p, x);
 }
 
 }  // namespace tenon
