@@ -41,13 +41,13 @@ HeadClasses head_classes(std::string_view op, int64_t num_rows, int64_t whole) {
   return classes;
 }
 
-void add_classes_of_ranks(const HeadClasses& classes, at::Tensor& rows_N4) {
-  const std::vector<at::Tensor> parts = of_first_copies(classes, rows_N4);
+void add_classes_of_ranks(const HeadClasses& classes, at::Tensor& rows_NF) {
+  const std::vector<at::Tensor> parts = of_first_copies(classes, rows_NF);
   if (parts.empty()) {
     return;
   }
-  const auto num = static_cast<size_t>(rows_N4.size(0));
-  auto* const rows = reinterpret_cast<HeadRow*>(rows_N4.mutable_data_ptr<double>());
+  const auto num = static_cast<size_t>(rows_NF.size(0));
+  auto* const rows = reinterpret_cast<HeadRow*>(rows_NF.mutable_data_ptr<double>());
   std::fill(rows, rows + num, HeadRow{});
   for (const at::Tensor& part : parts) {
     const auto* const more = reinterpret_cast<const HeadRow*>(part.const_data_ptr<double>());
@@ -57,10 +57,10 @@ void add_classes_of_ranks(const HeadClasses& classes, at::Tensor& rows_N4) {
   }
 }
 
-at::Tensor sums_of_ranks(const HeadClasses& classes, const at::Tensor& sums_3N) {
-  const std::vector<at::Tensor> parts = of_first_copies(classes, sums_3N);
+at::Tensor sums_of_ranks(const HeadClasses& classes, const at::Tensor& sums_FN) {
+  const std::vector<at::Tensor> parts = of_first_copies(classes, sums_FN);
   if (parts.empty()) {
-    return sums_3N;
+    return sums_FN;
   }
   at::Tensor all = parts[0].clone();
   for (size_t i = 1; i < parts.size(); ++i) {

@@ -29,11 +29,11 @@ struct HeadClasses {
 HeadClasses head_classes(std::string_view op, int64_t num_rows, int64_t whole);
 
 // Replaces what rows have of this rank's classes by what they have of all classes.
-// Shapes  rows_N4 [N, 4] fp64, on the CPU: a HeadRow each
-void add_classes_of_ranks(const HeadClasses& classes, at::Tensor& rows_N4);
+// Shapes  rows_NF [N, F] fp64, on the CPU: the four fields of a HeadRow each
+void add_classes_of_ranks(const HeadClasses& classes, at::Tensor& rows_NF);
 
 // The same for libtorch's operators.
-// Shapes  [3, N], fp32 or fp64: log(sum(exp(logits))), the logit of the label, the sum of logits
-at::Tensor sums_of_ranks(const HeadClasses& classes, const at::Tensor& sums_3N);
+// Shapes  sums_FN [3, N], fp32 or fp64: log(sum(exp(logits))), logit of the label, sum of logits
+at::Tensor sums_of_ranks(const HeadClasses& classes, const at::Tensor& sums_FN);
 
 }  // namespace tenon

@@ -178,8 +178,8 @@ void scale_slopes(const Head& head,
 LossesAndSlopes own_losses_and_slopes(const Head& head, const HeadOptions& options) {
   const int64_t N = head.x_ND.size(0);
   const int64_t V = head.weight_VD.size(0);
-  at::Tensor rows_N4 = at::empty({N, 4}, head.x_ND.options().dtype(at::kDouble));
-  auto* const rows = reinterpret_cast<HeadRow*>(rows_N4.mutable_data_ptr<double>());
+  at::Tensor rows_NF = at::empty({N, 4}, head.x_ND.options().dtype(at::kDouble));
+  auto* const rows = reinterpret_cast<HeadRow*>(rows_NF.mutable_data_ptr<double>());
   std::fill(rows, rows + N, HeadRow{});
   const at::Tensor factor_N1 = at::empty({N, 1}, head.x_ND.options());
   auto* const factors = factor_N1.mutable_data_ptr<float>();
@@ -198,8 +198,8 @@ LossesAndSlopes own_losses_and_slopes(const Head& head, const HeadOptions& optio
       at::addcmul_out(dx_RD, part_RD, dx_RD, rows_of(factor_N1, at));
     }
   });
-  const at::Tensor largest_N = rows_N4.select(1, 0).clone();  // of the classes in dx
-  add_classes_of_ranks(head.classes, rows_N4);
+  const at::Tensor largest_N = rows_NF.select(1, 0).clone();  // of the classes in dx
+  add_classes_of_ranks(head.classes, rows_NF);
   scale_slopes(head, options, rows, largest_N, dx_ND);
   return {losses_of(head, options, rows), dx_ND};
 }
@@ -237,10 +237,10 @@ Losses plain_losses(const Head& head, const HeadOptions& options) {
   const int64_t N = head.x_ND.size(0);
   const int64_t V = head.weight_VD.size(0);
   const at::TensorOptions kind = head.x_ND.options().dtype(sum_dtype(head.x_ND));
-  at::Tensor sums_3N = at::zeros({3, N}, kind);
-  at::Tensor z_N = sums_3N[0].fill_(-std::numeric_limits<double>::infinity());
-  at::Tensor at_label_N = sums_3N[1];
-  at::Tensor total_N = sums_3N[2];
+  at::Tensor sums_FN = at::zeros({3, N}, kind);
+  at::Tensor z_N = sums_FN[0].fill_(-std::numeric_limits<double>::infinity());
+  at::Tensor at_label_N = sums_FN[1];
+  at::Tensor total_N = sums_FN[2];
   visit_logit_tiles(N, V, [&](const LogitTileRange& at) {
     const at::Tensor logits_RC = logits_at(head, at).to(kind.dtype());
     at::Tensor z_R = rows_of(z_N, at);
@@ -253,10 +253,10 @@ Losses plain_losses(const Head& head, const HeadOptions& options) {
       rows_of(total_N, at).add_(logits_RC.sum(-1));
     }
   });
-  sums_3N = sums_of_ranks(head.classes, sums_3N);
-  z_N = sums_3N[0].clone();
-  at_label_N = sums_3N[1];
-  total_N = sums_3N[2];
+  sums_FN = sums_of_ranks(head.classes, sums_FN);
+  z_N = sums_FN[0].clone();
+  at_label_N = sums_FN[1];
+  total_N = sums_FN[2];
   at::Tensor loss_N = z_N - (1.0 - options.label_smoothing) * at_label_N;
   if (options.label_smoothing > 0.0) {
     loss_N.sub_(total_N, options.label_smoothing / static_cast<double>(head.classes.whole));

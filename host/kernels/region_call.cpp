@@ -69,7 +69,7 @@ at::Tensor padded(const at::Tensor& x, int64_t num) {
   if (x.size(1) == num) {
     return x.detach().contiguous();
   }
-  const at::Tensor out = with_positions(x, num);
+  at::Tensor out = with_positions(x, num);
   out.narrow(1, 0, x.size(1)).copy_(x.detach());
   return out;
 }

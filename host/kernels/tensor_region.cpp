@@ -22,8 +22,8 @@ TensorRegionScope::~TensorRegionScope() {
 }
 
 const TensorRegionPtr& tensor_region() {
-  static const TensorRegionPtr kNone;
-  return region_scope_here == nullptr ? kNone : region_scope_here->region_;
+  static const TensorRegionPtr none;
+  return region_scope_here == nullptr ? none : region_scope_here->region_;
 }
 
 }  // namespace tenon
