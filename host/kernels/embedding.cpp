@@ -153,13 +153,12 @@ at::Tensor checked_ids(const at::Tensor& weight, const at::Tensor& ids, int64_t 
               "tenon::embedding: ids are ",
               ids.scalar_type(),
               "; expected integers");
-  const at::Tensor wide = ids.to(at::kLong);
-  if (!ids.device().is_cpu()) {
-    return wide;
+  at::Tensor wide = ids.to(at::kLong);
+  if (ids.device().is_cpu()) {
+    wide = wide.contiguous();
+    check_ids(wide, num_rows);
   }
-  const at::Tensor dense = wide.contiguous();
-  check_ids(dense, num_rows);
-  return dense;
+  return wide;
 }
 
 at::Tensor rows_of_ids(const at::Tensor& weight, const at::Tensor& ids) {
