@@ -12,6 +12,8 @@
 #include "host/text/formatted.hpp"
 #include "host/text/joined.hpp"
 #include "host/train/rank_decisions.hpp"
+#include "host/train/step_log.hpp"
+#include "host/train/stop_conditions.hpp"
 
 #include <algorithm>
 #include <optional>

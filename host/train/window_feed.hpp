@@ -12,6 +12,7 @@
 #include "host/distributed/collectives/agreement.hpp"
 #include "host/distributed/collectives/rank_groups.hpp"
 #include "host/train/microbatch.hpp"
+#include "host/train/run_services.hpp"
 #include "host/train/run_state/outcome.hpp"
 #include "host/train/same_data.hpp"
 #include "host/train/state_fields.hpp"
@@ -24,6 +25,9 @@
 #include <vector>
 
 namespace tenon {
+
+class StepLog;
+class StopConditions;
 
 class WindowFeed final : public WithStateFields<WindowFeed> {
  public:
