@@ -61,6 +61,27 @@ TEST_CASE("a block can ask which rank it runs on", "[kernels]") {
   });
 }
 
+TEST_CASE("attention with dropout is refused in a region", "[kernels]") {
+  register_operators();
+  const at::Tensor q = made(1, {1, 3, 2, 4});
+  const at::Tensor qkv = made(1, {1, 3, 24});
+  in_regions(2, {}, [&](const TensorRegionPtr&) -> Tensors {
+    for (const bool is_packed : {false, true}) {
+      std::string refused;
+      try {
+        const ops::Attention dropped{.dropout = 0.5};
+        is_packed ? ops::packed_attention(qkv, 2, 2, dropped) : ops::attention(q, q, q, dropped);
+      } catch (const c10::Error& error) {
+        refused = error.what_without_backtrace();
+      }
+      expect(refused.find("dropout of attention weights is not possible where ranks divide the "
+                          "heads") != std::string::npos,
+             "dropout is refused");
+    }
+    return {};
+  });
+}
+
 TEST_CASE("without pieces, values enter as they are and leave as a sum", "[kernels]") {
   const uint32_t size = GENERATE(2u, 3u);
   const double sum = size == 2 ? 3.0 : 6.0;  // of 1 + rank
