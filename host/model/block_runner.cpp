@@ -10,6 +10,7 @@
 #include "host/error/error.hpp"
 #include "host/error/status.hpp"
 #include "host/model/block_call.hpp"
+#include "host/model/divided_graph.hpp"
 #include "host/plugin/model_proxy.hpp"
 #include "host/plugin/own_handles.hpp"
 #include "host/plugin/plugin_gradients.hpp"
@@ -138,6 +139,23 @@ void BlockRunner::run_whole(std::vector<bool> is_whole, uint32_t rank) {
   }
 }
 
+RankIndex BlockRunner::tensor_rank() const {
+  return tensor_ranks_ != nullptr
+             ? RankIndex{.index = tensor_ranks_->rank(), .count = tensor_ranks_->size()}
+             : RankIndex{};
+}
+
+TensorRegionPtr BlockRunner::new_region(uint32_t b) const {
+  const ModelBlock& block = graph_.blocks[b];
+  if (tensor_ranks_ == nullptr || !block.is_divided) {
+    return {};
+  }
+  auto region = c10::make_intrusive<TensorRegion>();
+  region->ranks = tensor_ranks_;
+  region->block = block.name;
+  return region;
+}
+
 BlockTape BlockRunner::make_tape(uint32_t b) const {
   BlockTape tape;
   for (const uint32_t p : graph_.blocks[b].declared_parameters()) {
@@ -211,6 +229,7 @@ void BlockRunner::forward(uint32_t b, const Pass& pass, BlockTape& tape) {
   try {
     const ComponentIdentity& identity = identity_of(b);
     const at::AutoGradMode mode(pass.records);
+    const TensorRegionScope region(new_region(b));
     const BlockWeights::Call weights = weights_for(b, pass.salt, pass.is_recompute, tape);
     const AutocastGuard autocast(store_.device(), autocast_dtype_);
     using Use = AttentionScope::Use;
@@ -292,7 +311,23 @@ std::string BlockRunner::wrong_shape(const ModelValue& value, const at::Tensor& 
   if (!value.axes.has_value()) {
     return {};
   }
-  const auto& axes = *value.axes;
+  if (tensor_ranks_ != nullptr && value.is_divided) {
+    return wrong_shape(value, axes_of_part(value), output);
+  }
+  return wrong_shape(value, *value.axes, output);
+}
+
+std::vector<Axis> BlockRunner::axes_of_part(const ModelValue& value) const {
+  std::vector<Axis> axes = *value.axes;
+  Axis& divided = axes[value.split->axis];
+  const ModelSplit along{.axis = 0, .parts = value.split->parts, .units = value.split->units};
+  divided.size = divided_part(along, {divided.size}, tensor_rank(), value.name).size[0];
+  return axes;
+}
+
+std::string BlockRunner::wrong_shape(const ModelValue& value,
+                                     const std::vector<Axis>& axes,
+                                     const at::Tensor& output) const {
   bool fits = static_cast<size_t>(output.dim()) == axes.size();
   for (size_t d = 0; fits && d < axes.size(); ++d) {
     const bool is_divided = axes[d].name == "T" && divided_ != nullptr;
@@ -400,7 +435,9 @@ at::Tensor BlockRunner::seed_of(const AuxLoss& aux, const AuxScale& scale) const
 }
 
 void BlockRunner::add_grad(uint32_t b, uint32_t parameter, const at::Tensor& grad) {
-  if (counts(b)) {
+  const bool has_it = tensor_ranks_ == nullptr ||
+                      adds_gradient(graph_, b, parameter, tensor_rank(), /*has_pieces=*/false);
+  if (counts(b) && has_it) {
     store_.add_grad(parameter, grad);
   }
 }
@@ -514,6 +551,7 @@ BlockRunner::HandGrads BlockRunner::call_backward(uint32_t b,
   frame.set_recompute(false);
   try {
     // Autocast as in forward: a hand-written backward uses its operators and saved tensors.
+    const TensorRegionScope region(new_region(b));
     const AutocastGuard autocast(store_.device(), autocast_dtype_);
     models_.of(block).backward(frame.exec(), args);
     result.inputs = grad_inputs.take(identity_of(b), "backward");
@@ -541,7 +579,7 @@ std::vector<ValueGrad> BlockRunner::backward_by_hand(uint32_t b,
   for (size_t i = 0; i < result.parameters.size(); ++i) {
     if (result.parameters[i].defined() && result.wants_parameter[i]) {
       const ModelParameter& parameter = graph_.parameters[block.parameters[i]];
-      check_grad(b, result.parameters[i], parameter.shape, parameter.name);
+      check_grad(b, result.parameters[i], parameter.shape_in_block(), parameter.name);
       add_grad(b, block.parameters[i], result.parameters[i]);
     }
   }

@@ -6,7 +6,9 @@
 // Threads: owned and driven by the train thread.
 #pragma once
 
+#include "host/distributed/ranks/rank_role.hpp"
 #include "host/kernels/kept_attention.hpp"
+#include "host/kernels/tensor_region.hpp"
 #include "host/model/block_weights.hpp"
 #include "host/model/model_list.hpp"
 #include "host/model/parameter_store.hpp"
@@ -106,6 +108,11 @@ class BlockRunner {
   // counts what they sum. Call it before the first microbatch.
   void run_whole(std::vector<bool> is_whole, uint32_t rank);
 
+  // Lets the ranks of a tensor group run the divided blocks together: each call of such a block,
+  // and the backward of its nodes, is in a region. `ranks` is borrowed. Call it before the first
+  // microbatch.
+  void divide(TensorRanks& ranks) { tensor_ranks_ = &ranks; }
+
   // Returns a tape with the handles of the parameters and buffers of block `b`.
   BlockTape make_tape(uint32_t b) const;
 
@@ -170,6 +177,13 @@ class BlockRunner {
   void check_output(uint32_t b, size_t i, const at::Tensor& output) const;
   std::string wrong_dtype(uint32_t v, const at::Tensor& output) const;
   std::string wrong_shape(const ModelValue& value, const at::Tensor& output) const;
+  std::string wrong_shape(const ModelValue& value,
+                          const std::vector<Axis>& axes,
+                          const at::Tensor& output) const;
+  std::vector<Axis> axes_of_part(const ModelValue& value) const;
+  // Returns a new region for a call of block `b`; null if this rank alone runs it.
+  TensorRegionPtr new_region(uint32_t b) const;
+  RankIndex tensor_rank() const;
   void lend_buffers(uint32_t b, bool is_recompute, BlockTape& tape);
   void take_buffers(uint32_t b, const std::vector<at::Tensor>& next);
   void check_buffer(uint32_t b, size_t i, const at::Tensor& next) const;
@@ -216,6 +230,7 @@ class BlockRunner {
   const DividedSequences* divided_ = nullptr;  // of the current microbatch
   std::vector<bool> is_whole_;                 // by block; empty: sequences are not divided
   uint32_t rank_ = 0;                          // among those that divide them
+  TensorRanks* tensor_ranks_ = nullptr;        // null: blocks are not divided
   bool is_train_ = true;                       // of the current microbatch
   int64_t num_samples_ = 0;                    // of the current microbatch
 };

@@ -46,8 +46,10 @@ void MicrobatchState::start(const Start& start, at::ScalarType compute_dtype) {
   num_samples_ = static_cast<int64_t>(start.batch.samples);
   batch_ = num_samples_ > 0 ? &start.batch : nullptr;
   if (start.sequences != nullptr && batch_ != nullptr) {
-    divided_ = {.group = start.sequences, .parts = start.sequences->parts_of(start.batch)};
+    divided_.sequences = {.group = start.sequences,
+                          .parts = start.sequences->parts_of(start.batch)};
   }
+  divided_.tensor = start.tensor;
   const std::vector<ModelValue>& values = facts_->graph().values;
   for (uint32_t v = 0; batch_ != nullptr && v < values.size(); ++v) {
     if (values[v].source_kind == TENON_SOURCE_BATCH && !values[v].users.empty()) {
@@ -78,9 +80,20 @@ void MicrobatchState::clear(const PassServices& services) {
   program_ = nullptr;
   batch_ = nullptr;
   num_samples_ = 0;
-  divided_.reset();
+  divided_ = {};
   is_last_microbatch_ = true;
   aux_scale_ = {};
+}
+
+void MicrobatchState::gather_values() {
+  const std::vector<ModelValue>& values = facts_->graph().values;
+  divided_.whole_values.resize(values.size());
+  for (uint32_t v = 0; tensor() != nullptr && v < values.size(); ++v) {
+    if (values[v].is_divided && values_[v].defined()) {
+      divided_.whole_values[v] =
+          tensor()->whole(values_[v], *values[v].split, "value " + values[v].name);
+    }
+  }
 }
 
 // Sums from the last user to the first, with the same bits as one graph over the whole model.

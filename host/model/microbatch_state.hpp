@@ -11,6 +11,7 @@
 #include "host/model/program.hpp"
 #include "host/model/row_source.hpp"
 #include "host/model/sequence_group.hpp"
+#include "host/model/tensor_group.hpp"
 #include "host/tensor/batch.hpp"
 
 #include <ATen/core/Tensor.h>
@@ -44,6 +45,7 @@ struct PassServices {
   at::ScalarType compute_dtype = at::kFloat;
   SequenceGroup* sequences = nullptr;  // null: sequences are not divided among ranks
   std::vector<bool> is_whole = {};     // by block, where sequences are divided (whole_blocks)
+  TensorGroup* tensor = nullptr;       // null: blocks are not divided among ranks
 };
 
 class MicrobatchState {
@@ -61,6 +63,7 @@ class MicrobatchState {
     CallPoint point;
     RowSource::Lookup lookup = RowSource::Lookup::kTrain;
     SequenceGroup* sequences = nullptr;  // if `batch` is a part
+    TensorGroup* tensor = nullptr;       // if blocks are divided
   };
   // Starts a pass on a state that is clear: sets the values that are fields of the batch, in the
   // compute dtype if they are declared so. Borrows program and batch.
@@ -71,15 +74,26 @@ class MicrobatchState {
   // ---- for losses, metrics and hooks ----
 
   // Returns a value, detached. Undefined if it was not computed, is an optional input that the
-  // batch lacks, or was dropped.
+  // batch lacks, or was dropped. With tensor(), a value with `is_divided` is the part of this rank.
   const at::Tensor& value(uint32_t v) const { return values_[v]; }
+  // Returns the whole of a value, if gather_values was called after it was computed.
+  const at::Tensor& whole_value(uint32_t v) const {
+    const std::vector<at::Tensor>& whole = divided_.whole_values;
+    return v < whole.size() && whole[v].defined() ? whole[v] : values_[v];
+  }
+  // Gathers the divided values that exist: a collective call of the tensor group.
+  void gather_values();
   // True if a trainable parameter or a lookup lies upstream of the value.
   bool needs_grad(uint32_t v) const { return facts_->has_gradient(v); }
   // Of the trained model's blocks, in the order of their calls; sums are detached.
   const std::vector<AuxLoss>& aux_losses() const { return aux_losses_; }
   const CallPoint& point() const { return point_; }
   // What each rank has of the sequences; null if this rank has them whole.
-  const DividedSequences* divided() const { return divided_.has_value() ? &*divided_ : nullptr; }
+  const DividedSequences* divided() const {
+    return divided_.sequences.has_value() ? &*divided_.sequences : nullptr;
+  }
+  // The ranks that divide blocks; null if this rank runs them alone.
+  TensorGroup* tensor() const { return divided_.tensor; }
   const LossChunk& chunk() const { return chunk_; }
 
   // Adds a gradient of a value, before the value's maker runs backward. Losses add theirs from the
@@ -96,6 +110,12 @@ class MicrobatchState {
     uint32_t last = kNoIndex;  // the last block of the unit
     std::vector<uint32_t> values;
   };
+  // What this rank has parts of.
+  struct Divided {
+    std::optional<DividedSequences> sequences = {};
+    TensorGroup* tensor = nullptr;              // borrowed; null: blocks are not divided
+    std::vector<at::Tensor> whole_values = {};  // by value; empty: none are gathered
+  };
   // Gradients of the inputs of a block, between kBackward and kAddGradients.
   struct Returned {
     uint32_t block = kNoIndex;
@@ -109,7 +129,7 @@ class MicrobatchState {
   const Batch* batch_ = nullptr;      // during the forward of a rank with samples
   CallPoint point_;
   RowSource::Lookup lookup_ = RowSource::Lookup::kTrain;
-  std::optional<DividedSequences> divided_;
+  Divided divided_;
   bool is_last_microbatch_ = true;
   AuxScale aux_scale_;
   std::unique_ptr<RowPass> rows_;  // null: no lookups

@@ -12,6 +12,7 @@
 #include "host/model/sharded_parameters.hpp"
 
 #include <ATen/Functions.h>
+#include <ATen/TensorOperators.h>
 
 #include <algorithm>
 #include <utility>
@@ -173,8 +174,8 @@ void ProgramPass::forward(const Instruction& instruction) {
   for (const uint32_t v : block.inputs) {
     TENON_ASSERT(state_.values_[v].defined() || graph_.values[v].is_optional,
                  "each value that a block reads exists");
-    tape.inputs.push_back(
-        as_leaf(is_chunk ? chunk_of(v) : input_of(b, v), records && state_.needs_grad(v)));
+    tape.inputs.push_back(as_leaf(is_chunk ? all_units(b, v, chunk_of(v)) : input_of(b, v),
+                                  records && state_.needs_grad(v)));
   }
   const bool is_again = instruction.has(kIsAgain);
   if (instruction.has(kInTiles)) {
@@ -254,7 +255,7 @@ bool ProgramPass::is_whole(uint32_t b) const {
 
 // Returns what a block reads of a value: all positions if it runs whole.
 at::Tensor ProgramPass::input_of(uint32_t b, uint32_t v) const {
-  const at::Tensor& value = state_.values_[v];
+  const at::Tensor value = all_units(b, v, state_.values_[v]);
   if (!is_whole(b) || !value.defined()) {
     return value;
   }
@@ -321,6 +322,29 @@ void ProgramPass::agree_on_gradients() {
   for (size_t v = 0; v < has_grad.size(); ++v) {
     if (has_grad[v] != 0 && !state_.grads_[v].defined()) {
       state_.grads_[v] = at::zeros_like(state_.values_[v]);
+    }
+  }
+}
+
+// ---- blocks that are divided among ranks ----
+
+bool ProgramPass::reads_all_units(uint32_t b, uint32_t v) const {
+  return services_.tensor != nullptr && graph_.values[v].is_divided && !graph_.blocks[b].is_divided;
+}
+
+at::Tensor ProgramPass::all_units(uint32_t b, uint32_t v, const at::Tensor& held) const {
+  return held.defined() && reads_all_units(b, v)
+             ? services_.tensor->whole(
+                   held, *graph_.values[v].split, "inputs of " + graph_.blocks[b].name)
+             : held;
+}
+
+// Keeps what this rank adds to the gradients of its parts. All ranks have those of the whole.
+void ProgramPass::cut_units(uint32_t b, std::vector<ValueGrad>& of_inputs) const {
+  for (ValueGrad& input : of_inputs) {
+    if (input.grad.defined() && reads_all_units(b, input.value)) {
+      input.grad =
+          services_.tensor->part_of_gradient(input.grad, *graph_.values[input.value].split);
     }
   }
 }
@@ -440,6 +464,7 @@ void ProgramPass::backward(const Instruction& instruction) {
     const std::vector<at::Tensor> inputs = kept_inputs(b);
     TiledCall call(services_.blocks, graph_, b, inputs, services_.tile, salt(b));
     state_.returned_.of_inputs = call.backward(grads, state_.aux_scale_);
+    cut_units(b, state_.returned_.of_inputs);
     return;
   }
   // Blocks that run in chunks have no auxiliary losses.
@@ -449,6 +474,7 @@ void ProgramPass::backward(const Instruction& instruction) {
   if (whole) {
     cut_gradients(state_.returned_.of_inputs);
   }
+  cut_units(b, state_.returned_.of_inputs);
   if (instruction.has(kInChunk)) {
     for (const uint32_t v : block.outputs) {
       state_.grads_[v].reset();

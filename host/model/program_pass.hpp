@@ -47,6 +47,9 @@ class ProgramPass : public ProgramVisitor {
 
   const at::Tensor& value(uint32_t v) const { return state_.values_[v]; }
   BlockTape& tape(uint32_t b) { return state_.tapes_[b]; }
+  // Returns what a block reads of a value of which this rank holds `held`: all units, if the block
+  // is not divided.
+  at::Tensor all_units(uint32_t b, uint32_t v, const at::Tensor& held) const;
   // Sets the outputs of a block to those on its tape.
   void take_outputs(uint32_t b);
 
@@ -72,6 +75,10 @@ class ProgramPass : public ProgramVisitor {
   at::Tensor whole_gradient(uint32_t v) const;
   void cut_gradients(std::vector<ValueGrad>& of_inputs) const;
   void agree_on_gradients();
+
+  // ---- blocks that are divided among ranks ----
+  bool reads_all_units(uint32_t b, uint32_t v) const;
+  void cut_units(uint32_t b, std::vector<ValueGrad>& of_inputs) const;
 
   std::vector<at::Tensor> kept_inputs(uint32_t b) const;
   at::Tensor chunk_of(uint32_t v) const;

@@ -52,7 +52,8 @@ ProgramRunner::ProgramRunner(ModelList models,
                              ShardedParameters* groups,
                              RowSource* rows,
                              std::unique_ptr<ActivationStore> activations,
-                             SequenceGroup* sequences)
+                             SequenceGroup* sequences,
+                             TensorGroup* tensor)
     : models_(std::move(models)),
       store_(store),
       graph_(store.graph()),
@@ -69,7 +70,11 @@ ProgramRunner::ProgramRunner(ModelList models,
                 .tile = options_.tile,
                 .compute_dtype = base.compute_dtype,
                 .sequences = sequences,
-                .is_whole = sequences != nullptr ? whole_blocks(graph_) : std::vector<bool>()} {
+                .is_whole = sequences != nullptr ? whole_blocks(graph_) : std::vector<bool>(),
+                .tensor = tensor} {
+  if (tensor != nullptr) {
+    blocks_.divide(*tensor);
+  }
   if (sequences != nullptr) {
     blocks_.run_whole(services_.is_whole, sequences->rank());
   }
@@ -94,7 +99,8 @@ void ProgramRunner::start(MicrobatchState& state,
                .batch = batch,
                .point = point,
                .lookup = lookup,
-               .sequences = services_.sequences},
+               .sequences = services_.sequences,
+               .tensor = services_.tensor},
               services_.compute_dtype);
 }
 
@@ -130,6 +136,9 @@ void ProgramRunner::forward(MicrobatchState& state,
         point.is_train ? RowSource::Lookup::kTrain : RowSource::Lookup::kEvaluate);
   run(state, Section::kForward, nullptr);
   state.batch_ = nullptr;
+  if (options_.gathers_values) {
+    state.gather_values();
+  }
   if (point.is_train && batch.samples > 0 && options_.keeps_attention) {
     check_kept_attention(state);
   }

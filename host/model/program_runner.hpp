@@ -19,6 +19,7 @@
 #include "host/model/program_pass.hpp"
 #include "host/model/row_source.hpp"
 #include "host/model/sequence_group.hpp"
+#include "host/model/tensor_group.hpp"
 
 #include <cstdint>
 #include <functional>
@@ -38,6 +39,8 @@ struct RunnerOptions {
   int64_t loss_chunk = 0;        // positions of T per chunk of the losses; 0: no chunks
   // Values that losses and metrics read after forward; absent: all. Others may be dropped.
   std::optional<std::vector<uint32_t>> kept = {};
+  // Divided values are gathered after each forward, for MicrobatchState::whole_value.
+  bool gathers_values = false;
   // The programs of these options; null: the runner compiles them.
   std::shared_ptr<PassPrograms> programs = nullptr;
 };
@@ -47,7 +50,8 @@ class ProgramRunner {
   // `groups` makes the parameters whole that blocks need; null if this rank always has all of them.
   // `rows` provides the values that come from tables; null if there are none. `activations`
   // receives what units keep for backward; null: it stays. With `sequences`, batches are parts,
-  // and blocks that cannot run on parts run whole. References are borrowed.
+  // and blocks that cannot run on parts run whole. With `tensor`, the ranks of the group run the
+  // divided blocks of the graph together. References are borrowed.
   // Errors  as BlockRunner
   ProgramRunner(ModelList models,
                 ParameterStore& store,
@@ -56,7 +60,8 @@ class ProgramRunner {
                 ShardedParameters* groups = nullptr,
                 RowSource* rows = nullptr,
                 std::unique_ptr<ActivationStore> activations = nullptr,
-                SequenceGroup* sequences = nullptr);
+                SequenceGroup* sequences = nullptr,
+                TensorGroup* tensor = nullptr);
   ~ProgramRunner();
   ProgramRunner(const ProgramRunner&) = delete;
   ProgramRunner& operator=(const ProgramRunner&) = delete;

@@ -195,7 +195,8 @@ class BlockSequence : public SequenceRunner {
                   .blocks = blocks_,
                   .groups = blocks.sharded,
                   .rows = inputs.rows,
-                  .compute_dtype = base.compute_dtype},
+                  .compute_dtype = base.compute_dtype,
+                  .tensor = blocks.tensor},
         program_(compile_generation(
             facts_,
             group_facts(store, graph()),
@@ -203,6 +204,9 @@ class BlockSequence : public SequenceRunner {
              .has_caches = std::move(has_caches),
              .has_many_ranks = blocks.sharded != nullptr && blocks.sharded->has_many_ranks()})),
         values_(facts_, blocks_) {
+    if (blocks.tensor != nullptr) {
+      blocks_.divide(*blocks.tensor);
+    }
     blocks_.begin(kPoint, 1, nullptr);
   }
 
@@ -214,12 +218,13 @@ class BlockSequence : public SequenceRunner {
     values_.start({.program = program_,
                    .batch = text_.append(more, positions, services_.store.device()),
                    .point = kPoint,
-                   .lookup = RowSource::Lookup::kEvaluate},
+                   .lookup = RowSource::Lookup::kEvaluate,
+                   .tensor = services_.tensor},
                   services_.compute_dtype);
     const Cleared cleared{values_, services_};
     const std::unique_ptr<ProgramPass> pass = new_pass(services_, values_);
     interpret(program_, Section::kForward, {}, *pass);
-    return last_row(model_, values_.value(text_values_.logits));
+    return last_row(model_, logits());
   }
 
   virtual std::unique_ptr<ProgramPass> new_pass(const PassServices& services,
@@ -229,6 +234,14 @@ class BlockSequence : public SequenceRunner {
   const ModelGraph& graph() const { return facts_.graph(); }
 
  private:
+  at::Tensor logits() {
+    const ModelValue& value = graph().values[text_values_.logits];
+    const at::Tensor& held = values_.value(text_values_.logits);
+    return services_.tensor != nullptr && value.is_divided
+               ? services_.tensor->whole(held, *value.split, "logits")
+               : held;
+  }
+
   // Frees what is gathered, also after an error.
   struct Cleared {
     MicrobatchState& values;
@@ -275,7 +288,7 @@ class CachedPass final : public ProgramPass {
     BlockTape& of_block = tape(b);
     of_block.inputs.clear();
     for (const uint32_t v : graph_.blocks[b].inputs) {
-      at::Tensor input = value(v);
+      at::Tensor input = all_units(b, v, value(v));
       if (is_last_only && input.defined() && sequence_.length > 1) {
         const int64_t axis = *axis_of_positions(graph_.values[v]);
         input = input.narrow(axis, input.size(axis) - 1, 1);

@@ -27,6 +27,7 @@ namespace tenon {
 class ModelProxy;
 class RowSource;
 class ShardedParameters;
+class TensorGroup;
 class TextFields;
 
 // What a model reads besides token ids. Both are borrowed, and used by one sequence at a time.
@@ -53,6 +54,8 @@ struct SequenceBlocks {
   // Gathers the parameters of each block, so that all ranks make the same calls; null if this rank
   // always has all of them.
   ShardedParameters* sharded = nullptr;
+  // The ranks that run divided blocks together; null: this rank runs all blocks alone.
+  TensorGroup* tensor = nullptr;
 };
 
 // Returns a runner for a new sequence of at most `capacity` positions. All are borrowed.
