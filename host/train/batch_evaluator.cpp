@@ -96,7 +96,8 @@ void BatchEvaluator::evaluate_batch(const EvaluatedBatch& at, EvaluationSums& su
       sums.add_sources(microbatch.by_source, data.source().parts());
     });
   };
-  if (run_.model.sequences != nullptr) {  // losses and metrics are collective calls
+  // Losses and metrics are collective calls.
+  if (run_.model.sequences != nullptr || run_.model.tensor != nullptr) {
     losses();
   } else if (has_outputs) {
     hold(at, losses);

@@ -66,7 +66,7 @@ InputBinding::InputBinding(PortOwner owner,
     }
   }
   for (const Port& port : ports) {
-    Binding binding{port, std::nullopt, std::nullopt, port.name, false};
+    Binding binding{.port = port, .field = port.name};
     const auto mapped = inputs.find(port.name);
     if (mapped != inputs.end()) {
       binding.is_mapped = true;
@@ -91,6 +91,8 @@ InputBinding::InputBinding(PortOwner owner,
     if (binding.value.has_value()) {
       const ModelValue& value = graph.values[*binding.value];
       binding.axes = value.axes;
+      binding.split = value.split;
+      binding.is_divided = value.is_divided;
       const Described have{value.dtype, value.axes.has_value() ? &*value.axes : nullptr};
       if (const auto difference = mismatch(have, described(port))) {
         fail_mismatch("input '" + port.name + "' of " + owner_.name + " and the model's output '" +
@@ -152,15 +154,19 @@ BoundInputs InputBinding::gather(const MicrobatchState* values,
                                  const Batch& batch,
                                  Outputs outputs,
                                  at::ScalarType compute_dtype,
-                                 const DividedSequences* divided) const {
+                                 const SeenWhole& whole) const {
   std::vector<at::Tensor> inputs;
-  const auto seen = [&](size_t i, const at::Tensor& input) {
-    if (divided == nullptr || !input.defined()) {
+  const auto seen = [&](size_t i, at::Tensor input) {
+    if (input.defined() && whole.units != nullptr && bindings_[i].is_divided) {
+      input = whole.units->whole(input, *bindings_[i].split, "inputs of " + owner_.name);
+    }
+    if (whole.sequences == nullptr || !input.defined()) {
       return input;
     }
+    const DividedSequences& divided = *whole.sequences;
     const auto axis = axis_of_positions(i, batch);
     return axis.has_value()
-               ? divided->group->whole(input, *axis, divided->parts, "inputs of " + owner_.name)
+               ? divided.group->whole(input, *axis, divided.parts, "inputs of " + owner_.name)
                : input;
   };
   for (size_t i = 0; i < bindings_.size(); ++i) {
@@ -205,10 +211,29 @@ bool InputBinding::is_over_positions(const std::vector<FieldInfo>& schema) const
   });
 }
 
-at::Tensor InputBinding::part_of(size_t i,
-                                 const at::Tensor& grad,
-                                 const DividedSequences& divided) const {
-  if (const auto axis = position_axis_of(bindings_[i].axes)) {
+bool InputBinding::is_over_units(uint32_t ranks) const {
+  const auto is_even = [ranks](int64_t units) { return units % ranks == 0; };
+  bool has_divided = false;
+  for (const Binding& binding : bindings_) {
+    if (binding.split.has_value() &&
+        !(binding.is_divided && std::ranges::all_of(binding.split->units, is_even))) {
+      return false;
+    }
+    has_divided = has_divided || binding.is_divided;
+  }
+  return has_divided;
+}
+
+at::Tensor InputBinding::part_of(size_t i, at::Tensor grad, const SeenWhole& whole) const {
+  const Binding& binding = bindings_[i];
+  if (whole.units != nullptr && binding.is_divided) {
+    grad = whole.units->part_of_gradient(grad, *binding.split);
+  }
+  if (whole.sequences == nullptr) {
+    return grad;
+  }
+  const DividedSequences& divided = *whole.sequences;
+  if (const auto axis = position_axis_of(binding.axes)) {
     return divided.group->part(grad, *axis, divided.parts).contiguous();
   }
   return divided.group->is_first() ? grad : at::zeros_like(grad);

@@ -54,6 +54,12 @@ class BoundInputs {
   std::vector<const tenon_tensor*> handles_;
 };
 
+// What a call sees whole although ranks divide it. Gathering is a collective call of these ranks.
+struct SeenWhole {
+  const DividedSequences* sequences = nullptr;  // of which the batch is a part; null: none
+  TensorGroup* units = nullptr;                 // divided values; null: parts, as they are
+};
+
 class InputBinding {
  public:
   // How a call receives the model's outputs: not at all, detached, or as leaves with gradients.
@@ -77,18 +83,20 @@ class InputBinding {
 
   // Returns the inputs of a call, in the order of the ports. Converts floating-point inputs to the
   // dtype of their port (`compute_dtype` for TENON_CLASS_COMPUTE). `values` may be null only with
-  // Outputs::kAbsent. With `divided`, returns the inputs of whole sequences, of which the batch is
-  // a part: a collective call.
+  // Outputs::kAbsent.
   BoundInputs gather(const MicrobatchState* values,
                      const Batch& batch,
                      Outputs outputs,
                      at::ScalarType compute_dtype,
-                     const DividedSequences* divided = nullptr) const;
+                     const SeenWhole& whole = {}) const;
   // Returns the gradient of input `i` that a rank adds to that of the value, from the gradient of
-  // the input of whole sequences.
-  at::Tensor part_of(size_t i, const at::Tensor& grad, const DividedSequences& divided) const;
+  // what the call saw.
+  at::Tensor part_of(size_t i, at::Tensor grad, const SeenWhole& whole) const;
   // True if all inputs that a batch of this schema gives have an axis T.
   bool is_over_positions(const std::vector<FieldInfo>& schema) const;
+  // True if all values with a split are divided, there are some, and each of so many ranks has
+  // separate units of them.
+  bool is_over_units(uint32_t ranks) const;
 
   // Returns the inputs of a call on a part of the batch, as detached views.
   BoundInputs range_of(const BoundInputs& whole, const Batch& batch, const BatchRange& range) const;
@@ -106,8 +114,10 @@ class InputBinding {
  private:
   struct Binding {
     Port port;
-    std::optional<uint32_t> value;               // of the model; nothing for a batch field
+    std::optional<uint32_t> value = {};          // of the model; nothing for a batch field
     std::optional<std::vector<Axis>> axes = {};  // of the value
+    std::optional<ModelSplit> split = {};        // of the value
+    bool is_divided = false;                     // ranks have parts of the split
     std::string field;
     bool is_mapped = false;
   };

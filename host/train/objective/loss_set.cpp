@@ -186,6 +186,23 @@ const DividedSequences* LossSet::seen_whole(const Entry& entry,
   return divided == nullptr || sees_parts(entry, *batch.schema) ? nullptr : divided;
 }
 
+bool LossSet::sees_units(const Entry& entry, const TensorGroup& tensor) const {
+  return entry.loss.proxy.info().is_divisible && entry.binding.is_over_units(tensor.size());
+}
+
+TensorRegionPtr LossSet::new_region(const Entry& entry, TensorGroup* tensor) const {
+  return tensor != nullptr && sees_units(entry, *tensor) ? tensor->new_region(loss_text(entry.loss))
+                                                         : TensorRegionPtr();
+}
+
+SeenWhole LossSet::seen_whole(const Entry& entry,
+                              const MicrobatchState& values,
+                              const Batch& batch) const {
+  TensorGroup* const tensor = values.tensor();
+  return {.sequences = seen_whole(entry, batch, values.divided()),
+          .units = tensor != nullptr && !sees_units(entry, *tensor) ? tensor : nullptr};
+}
+
 std::vector<at::Tensor> LossSet::count(const Batch& batch,
                                        const CallPoint& point,
                                        SequenceGroup* sequences) {
@@ -197,8 +214,8 @@ std::vector<at::Tensor> LossSet::count(const Batch& batch,
   for (Entry& entry : entries_) {
     const DividedSequences* const whole =
         seen_whole(entry, batch, divided.has_value() ? &*divided : nullptr);
-    const BoundInputs inputs =
-        entry.binding.gather(nullptr, batch, InputBinding::Outputs::kAbsent, compute_dtype_, whole);
+    const BoundInputs inputs = entry.binding.gather(
+        nullptr, batch, InputBinding::Outputs::kAbsent, compute_dtype_, {.sequences = whole});
     counts.push_back(counted(count_one(entry, inputs, point), whole));
   }
   return counts;
@@ -209,10 +226,11 @@ std::vector<at::Tensor> LossSet::count(const MicrobatchState& values,
                                        const CallPoint& point) {
   std::vector<at::Tensor> counts;
   for (Entry& entry : entries_) {
-    const DividedSequences* const whole = seen_whole(entry, batch, values.divided());
+    const SeenWhole whole = seen_whole(entry, values, batch);
     const BoundInputs inputs = entry.binding.gather(
         &values, batch, InputBinding::Outputs::kDetached, compute_dtype_, whole);
-    counts.push_back(counted(count_one(entry, inputs, point), whole));
+    const TensorRegionScope region(new_region(entry, values.tensor()));
+    counts.push_back(counted(count_one(entry, inputs, point), whole.sequences));
   }
   return counts;
 }
@@ -227,7 +245,9 @@ std::vector<at::Tensor> LossSet::compute(const MicrobatchState& values,
   for (Entry& entry : entries_) {
     const TraceSpan span("compute of loss", entry.loss.name);
     const LossProxy& proxy = entry.loss.proxy;
-    const DividedSequences* const whole = seen_whole(entry, batch, values.divided());
+    const SeenWhole whole = seen_whole(entry, values, batch);
+    TensorRegionPtr region = new_region(entry, values.tensor());
+    const TensorRegionScope scope(region);
     BoundInputs inputs = entry.binding.gather(
         &values,
         batch,
@@ -256,9 +276,9 @@ std::vector<at::Tensor> LossSet::compute(const MicrobatchState& values,
           "the "
           "inputs, or implement backward");
     }
-    sums.push_back(counted(as_scalar(sum.requires_grad() ? sum.detach() : sum), whole));
+    sums.push_back(counted(as_scalar(sum.requires_grad() ? sum.detach() : sum), whole.sequences));
     if (point.is_train) {
-      calls.push_back({std::move(inputs), std::move(sum), whole != nullptr});
+      calls.push_back({std::move(inputs), std::move(sum), whole, std::move(region)});
     }
   }
   return sums;
@@ -309,6 +329,7 @@ void LossSet::backward(MicrobatchState& values,
     }
     const at::Tensor seed = seed_like(call.sum, seeds[i]);
     std::vector<at::Tensor> grads(wanted.size());
+    const TensorRegionScope region(call.region);
     if (proxy.has_backward()) {
       OwnHandles handles(call.inputs.size());
       proxy.backward(entry.frame.exec(),
@@ -338,9 +359,7 @@ void LossSet::backward(MicrobatchState& values,
     }
     for (size_t k = wanted.size(); k-- > 0;) {
       if (grads[k].defined()) {
-        at::Tensor grad = call.sees_whole
-                              ? entry.binding.part_of(wanted[k], grads[k], *values.divided())
-                              : std::move(grads[k]);
+        at::Tensor grad = entry.binding.part_of(wanted[k], std::move(grads[k]), call.whole);
         values.add_grad(*entry.binding.value(wanted[k]), std::move(grad));
       }
     }

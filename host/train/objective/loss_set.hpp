@@ -34,7 +34,8 @@ struct SourceSums {
 struct LossCall {
   BoundInputs inputs;
   at::Tensor sum;
-  bool sees_whole = false;  // sequences that ranks divide
+  SeenWhole whole = {};         // what `inputs` have of all ranks
+  TensorRegionPtr region = {};  // null: the call needs no other ranks
 };
 using LossCalls = std::vector<LossCall>;  // by loss
 
@@ -79,6 +80,10 @@ class LossSet {
   // Where ranks divide the positions of sequences, a loss that is a sum over tokens, and reads
   // nothing without positions, sees the part of this rank. All others see whole sequences: the
   // calls are then collective, and ranks except the first have sums and counts of 0.
+  //
+  // Where ranks divide blocks, a loss of TENON_LOSS_DIVISIBLE sees the parts of divided values, in
+  // a region, if each rank has separate units of them. All others see whole values. Calls are
+  // collective, and all ranks of a tensor group have the same sums and counts.
 
   // True if loss i sees parts of batches of this schema.
   bool sees_parts(size_t i, const std::vector<FieldInfo>& schema) const;
@@ -115,6 +120,10 @@ class LossSet {
   const DividedSequences* seen_whole(const Entry& entry,
                                      const Batch& batch,
                                      const DividedSequences* divided) const;
+  bool sees_units(const Entry& entry, const TensorGroup& tensor) const;
+  // Returns the region of a loss that sees parts of divided values; null if it sees whole ones.
+  TensorRegionPtr new_region(const Entry& entry, TensorGroup* tensor) const;
+  SeenWhole seen_whole(const Entry& entry, const MicrobatchState& values, const Batch& batch) const;
   std::string why_not_by_source(size_t i, bool is_packed) const;
   at::Tensor count_one(Entry& entry, const BoundInputs& inputs, const CallPoint& point);
   void add_by_source(size_t i,

@@ -150,8 +150,11 @@ void MetricSet::take(Entry& entry,
                      const Batch& batch,
                      const CallPoint& point) {
   const DividedSequences* const divided = values.divided();
-  const BoundInputs inputs = entry.binding.gather(
-      &values, batch, InputBinding::Outputs::kDetached, compute_dtype_, divided);
+  const BoundInputs inputs = entry.binding.gather(&values,
+                                                  batch,
+                                                  InputBinding::Outputs::kDetached,
+                                                  compute_dtype_,
+                                                  {.sequences = divided, .units = values.tensor()});
   if (divided != nullptr && !divided->group->is_first()) {
     return;
   }

@@ -65,8 +65,9 @@ class MetricSet final : public Stateful {
   // Runs an evaluation: call begin_evaluation, evaluate for each batch after its forward, then
   // end_evaluation. end_evaluation is a collective call that waits for the device and returns the
   // same metrics on all ranks. If `series` is not empty, it also returns each metric as NAME/run,
-  // over all evaluations of that series. Metrics see whole sequences: where ranks divide them,
-  // `evaluate` and `train` are collective calls, and the first of these ranks updates the states.
+  // over all evaluations of that series. Metrics see whole sequences and values: where ranks
+  // divide them, `evaluate` and `train` are collective calls. The first of the ranks that divide
+  // sequences updates the states.
   // Errors  PluginError, plugin.bad_result
   void begin_evaluation();
   void evaluate(const MicrobatchState& values, const Batch& batch, const CallPoint& point);
