@@ -66,17 +66,22 @@ class Search {
         graph_(parameters.graph()),
         extent_(extent) {}
 
-  std::optional<std::string> in_forward(const PastMicrobatch& microbatch, const CallPoint& point) {
+  std::optional<NonFiniteOrigin> in_forward(const PastMicrobatch& microbatch,
+                                            const CallPoint& point) {
     const bool is_loss_finite = are_finite(*microbatch.sums);
     const Suspect suspect = is_loss_finite ? Suspect::kNanOnly : Suspect::kNanAndInfinite;
-    std::optional<std::string> found;
+    std::optional<NonFiniteOrigin> found;
     model_.replay(values_, *microbatch.batch, point, [&](uint32_t b) {
       if (!found.has_value()) {
         found = in_block(b, suspect);
       }
       return found.has_value() && extent_ == OriginSearch::kUntilFound;
     });
-    return found.has_value() ? found : in_losses(microbatch);
+    if (found.has_value()) {
+      return found;
+    }
+    const std::optional<std::string> of_losses = in_losses(microbatch);
+    return of_losses.has_value() ? std::optional(cause(*of_losses)) : std::nullopt;
   }
 
   // Finds the first non-finite gradient in backward order: in the last block that has one.
@@ -124,7 +129,11 @@ class Search {
   }
 
  private:
-  std::optional<std::string> in_block(uint32_t b, Suspect suspect) const {
+  static NonFiniteOrigin cause(std::string text) {
+    return {OriginDistance::kForward, std::move(text)};
+  }
+
+  std::optional<NonFiniteOrigin> in_block(uint32_t b, Suspect suspect) const {
     const ModelBlock& block = graph_.blocks[b];
     for (const uint32_t out : block.outputs) {
       const int64_t n = num_suspects(values_.value(out), suspect);
@@ -134,23 +143,25 @@ class Search {
       for (const uint32_t in : block.inputs) {
         const int64_t of_input = num_not_finite(values_.value(in));
         if (of_input > 0 && graph_.values[in].source_kind == TENON_SOURCE_BATCH) {
-          return field_text(graph_.values[in].source, of_input) + "; block '" + block.name +
-                 "' reads it";
+          return cause(field_text(graph_.values[in].source, of_input) + "; block '" + block.name +
+                       "' reads it");
         }
       }
       for (const uint32_t p : block.parameters) {
         if (const int64_t of_parameter = num_in_parameter(p)) {
-          return parameter_text(graph_, p) + holds(of_parameter);
+          return cause(parameter_text(graph_, p) + holds(of_parameter));
         }
       }
       for (const uint32_t i : block.buffers) {
         if (const int64_t of_buffer = num_not_finite(parameters_.buffer(i))) {
-          return "buffer '" + graph_.buffers[i].name + "' of block '" + block.name + "'" +
-                 holds(of_buffer);
+          return cause("buffer '" + graph_.buffers[i].name + "' of block '" + block.name + "'" +
+                       holds(of_buffer));
         }
       }
-      return "output '" + graph_.values[out].name + "' of block '" + block.name + "'" + holds(n) +
-             ", while its parameters and what it reads are finite";
+      return NonFiniteOrigin{OriginDistance::kOutput,
+                             "output '" + graph_.values[out].name + "' of block '" + block.name +
+                                 "'" + holds(n) +
+                                 ", while its parameters and what it reads are finite"};
     }
     return std::nullopt;
   }
@@ -207,14 +218,14 @@ NonFiniteOrigin find_non_finite_origin(ProgramRunner& model,
   const at::AutoGradMode no_grad(false);
   const bool is_alone = extent == OriginSearch::kUntilFound;
   Search search(model, values, parameters, losses, extent);
-  std::optional<std::string> found;
+  std::optional<NonFiniteOrigin> found;
   for (uint32_t i = 0; i < microbatches.size() && !(is_alone && found.has_value()); ++i) {
     if (microbatches[i].sums->empty()) {
       model.replay(
           values, *microbatches[i].batch, CallPoint{step, i, true}, [](uint32_t) { return false; });
       continue;
     }
-    std::optional<std::string> here;
+    std::optional<NonFiniteOrigin> here;
     try {
       here = search.in_forward(microbatches[i], CallPoint{step, i, true});
     } catch (const std::exception&) {
@@ -224,11 +235,12 @@ NonFiniteOrigin find_non_finite_origin(ProgramRunner& model,
       model.clear(values);  // a plugin that fails in the recompute does not end the run
     }
     if (here.has_value() && !found.has_value()) {
-      found = *here + (microbatches.size() > 1 ? formatted(" (microbatch {})", i) : "");
+      found = std::move(here);
+      found->text += microbatches.size() > 1 ? formatted(" (microbatch {})", i) : "";
     }
   }
   if (found.has_value()) {
-    return {OriginDistance::kForward, *found};
+    return *found;
   }
   if (const auto in_gradients = search.in_gradients()) {
     return {OriginDistance::kGradient, *in_gradients};

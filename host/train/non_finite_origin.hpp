@@ -24,8 +24,9 @@ struct PastMicrobatch {
   const std::vector<at::Tensor>* counts = nullptr;  // by loss
 };
 
-// How far the values that were found are from the cause; nearest first.
-enum class OriginDistance { kForward, kGradient, kParameter, kUnknown };
+// How far the values that were found are from the cause; nearest first. kOutput: of a block that
+// reads finite values on this rank; the ranks that divide it may have read others.
+enum class OriginDistance { kForward, kOutput, kGradient, kParameter, kUnknown };
 
 struct NonFiniteOrigin {
   OriginDistance distance = OriginDistance::kUnknown;
