@@ -19,6 +19,7 @@ enum class UndeclaredBlocks { kRefuse, kWhole };
 struct ParallelRecipe {
   std::int64_t replicate = 1;  // -1: all ranks that `shard` leaves
   std::int64_t shard = -1;
+  std::int64_t tensor = 1;
   std::int64_t context = 1;
   ContextExchange context_by = ContextExchange::kUlysses;
   UndeclaredBlocks undeclared = UndeclaredBlocks::kRefuse;
@@ -46,7 +47,10 @@ struct ParallelRecipe {
         .min(-1)
         .max(1000000)
         .doc("ranks that hold one model together; -1: all that replicate leaves");
-    s.not_yet("tensor", "tensor parallelism", "[1]");
+    s.key("tensor", &ParallelRecipe::tensor)
+        .min(1)
+        .max(1000000)
+        .doc("ranks that divide the parameters of each block among them, and have the same data");
     s.key("context", &ParallelRecipe::context)
         .min(1)
         .max(1000000)
@@ -61,8 +65,8 @@ struct ParallelRecipe {
              &ParallelRecipe::undeclared,
              {{"refuse", UndeclaredBlocks::kRefuse}, {"whole", UndeclaredBlocks::kWhole}})
         .doc(
-            "blocks that do not declare how to divide them. refuse: an error; whole: each rank "
-            "runs them on the whole sequence");
+            "blocks that ranks cannot divide: refuse them, or let each rank run them whole. For "
+            "tensor, only blocks whose units the degree does not divide");
     s.not_yet("pipeline", "pipeline parallelism", "[1]");
     s.not_yet("expert", "expert parallelism", "[1]");
     s.key("stage", &ParallelRecipe::stage)

@@ -50,6 +50,10 @@ std::unique_ptr<SequenceGroup> make_sequences(const RunPlan& plan, RankGroups& g
                                            groups.context(), context_by(plan.recipe().parallel));
 }
 
+std::unique_ptr<TensorGroup> make_tensor(RankGroups& groups) {
+  return groups.tensor().is_alone() ? nullptr : std::make_unique<TensorGroup>(groups.tensor());
+}
+
 }  // namespace
 
 DataServices::DataServices(DataSource& source, const LoaderOptions& options, SkipList skipped)
@@ -78,6 +82,7 @@ ModelServices::ModelServices(const RunPlan& plan,
       parameters(plan.model.graph, plan.model.layout),
       sharded(parameters, groups, sharding_options(plan.recipe().parallel)),
       sequences(make_sequences(plan, groups)),
+      tensor(make_tensor(groups)),
       tables(make_tables(plan, groups)),
       rows(tables != nullptr ? std::make_unique<TableRows>(*tables, plan.model.lookups.values)
                              : nullptr),
@@ -88,7 +93,8 @@ ModelServices::ModelServices(const RunPlan& plan,
              &sharded,
              rows.get(),
              std::move(activations),
-             sequences.get()),
+             sequences.get(),
+             tensor.get()),
       microbatch(runner.new_state()),
       optimizer(plan.model.partitions, parameters.groups(), exec_of_shards(plan)),
       averages(make_averages(plan, parameters)),

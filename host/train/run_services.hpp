@@ -18,6 +18,7 @@
 #include "host/model/program_runner.hpp"
 #include "host/model/sequence_group.hpp"
 #include "host/model/sharded_parameters.hpp"
+#include "host/model/tensor_group.hpp"
 #include "host/optim/loss_scale.hpp"
 #include "host/optim/optimizer_driver.hpp"
 #include "host/process/signal_watch.hpp"
@@ -101,6 +102,8 @@ struct ModelServices {
   ShardedParameters sharded;
   // Of this rank's sequences; null unless ranks divide the positions.
   std::unique_ptr<SequenceGroup> sequences;
+  // Of the ranks that divide blocks; null unless they do.
+  std::unique_ptr<TensorGroup> tensor;
   std::unique_ptr<TableSet> tables;  // null: the model has no lookups
   std::unique_ptr<TableRows> rows;   // of `tables`
   ProgramRunner runner;

@@ -191,6 +191,7 @@ LOOPS_OVER_BLOCKS = {
     "host/model/block_end_step.cpp": "the end of a step, behind all passes",
     "host/train/components/recomputed_blocks.cpp": "a property of each block",
     "host/train/components/sharding_options.cpp": "a property of each parameter",
+    "host/train/run_plan/divided_model.cpp": "which blocks are divided",
     "host/train/run_plan/plan_run.cpp": "which values hooks may read",
     "host/train/plan/planned_activations.cpp": "sizes of values",
     "host/train/plan/planned_memory.cpp": "makes the tapes",

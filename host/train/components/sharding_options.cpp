@@ -10,7 +10,10 @@
 namespace tenon {
 
 MeshDegrees mesh_degrees(const ParallelRecipe& recipe) {
-  return {.replicate = recipe.replicate, .shard = recipe.shard, .context = recipe.context};
+  return {.replicate = recipe.replicate,
+          .shard = recipe.shard,
+          .tensor = recipe.tensor,
+          .context = recipe.context};
 }
 
 ContextBy context_by(const ParallelRecipe& recipe) {

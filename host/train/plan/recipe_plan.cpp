@@ -159,6 +159,12 @@ class Planning {
         abi_mesh_(role_.mesh().view()),
         factory_(registry, recipe, abi_mesh_),
         context_(context()) {
+    if (recipe.parallel.tensor > 1) {
+      throw Error("recipe.not_available",
+                  formatted("/parallel/tensor {}: this release does not plan blocks that ranks "
+                            "divide; set it to 1 for an upper bound of the memory of a rank",
+                            recipe.parallel.tensor));
+    }
     settings_->use_kernels(kernel_policy_of(recipe.kernels));
     // Plugins build their modules in the default dtype.
     settings_->use_default_dtype(context_.precision.exact());

@@ -153,6 +153,7 @@ void put_setting(Json& summary, const RunReport& report, const Outcome& outcome)
   summary["world_size"] = report.role.num_ranks();
   summary["mesh"] = {{"replicate", mesh.size(MeshDim::kReplicate)},
                      {"shard", mesh.size(MeshDim::kShard)},
+                     {"tensor", mesh.size(MeshDim::kTensor)},
                      {"context", mesh.size(MeshDim::kContext)}};
   const Traffic& traffic = outcome.traffic;
   summary["sent_bytes"] = {{"all_reduce", traffic.all_reduce},

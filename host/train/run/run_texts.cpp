@@ -6,6 +6,8 @@
 #include "host/train/components/end_tokens.hpp"
 #include "host/train/components/recipe_tokenizer.hpp"
 #include "host/train/generate/chat_session.hpp"
+#include "host/train/run_plan/run_plan.hpp"
+#include "host/train/run_services.hpp"
 
 #include <string>
 
@@ -36,14 +38,15 @@ TextGenerator& RunTexts::generator() {
         plan_.context.factory.create(required_tokenizer(plan_.recipe()), "texts/tokenizer"));
     tokenizer_.emplace(*tokenizer_instance_);
     chat_template_ = trained_chat_template(plan_.recipe(), *tokenizer_);
-    generator_.emplace(TextGenerator::Parts{
-        .model = plan_.model.trained(),
-        .store = model_.parameters,
-        .exec = plan_.context.exec,
-        .tokenizer = *tokenizer_,
-        .ends = end_tokens(*tokenizer_, chat_template_),
-        .blocks = {.graph = &plan_.model.trained_graph(), .sharded = &model_.sharded},
-        .ranks = &ranks_});
+    generator_.emplace(TextGenerator::Parts{.model = plan_.model.trained(),
+                                            .store = model_.parameters,
+                                            .exec = plan_.context.exec,
+                                            .tokenizer = *tokenizer_,
+                                            .ends = end_tokens(*tokenizer_, chat_template_),
+                                            .blocks = {.graph = &plan_.model.trained_graph(),
+                                                       .sharded = &model_.sharded,
+                                                       .tensor = model_.tensor.get()},
+                                            .ranks = &ranks_});
   }
   return *generator_;
 }

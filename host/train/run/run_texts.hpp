@@ -25,6 +25,9 @@
 
 namespace tenon {
 
+struct ModelServices;
+struct RunPlan;
+
 class RunTexts final : public TextSource {
  public:
   // All are borrowed and outlive this object.

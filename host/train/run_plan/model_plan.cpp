@@ -3,6 +3,7 @@
 
 #include "host/text/formatted.hpp"
 #include "host/train/components/sharding_options.hpp"
+#include "host/train/run_plan/divided_model.hpp"
 
 #include <string>
 #include <utility>
@@ -115,6 +116,7 @@ void plan_updates(ModelPlan& plan, const PlanContext& context) {
   }
   const std::vector<OptimizerInfo> infos = plan.optimizer_infos();
   check_matrices(plan.optimizers, infos, plan.trained_graph());
+  store_parameters_whole(context, plan.optimizers, infos, plan.graph, plan.models->trained().graph);
   std::vector<bool> needs_whole(plan.graph.parameters.size(), false);
   for (size_t p = 0; p < plan.trained_graph().parameters.size(); ++p) {
     needs_whole[p] = !infos[plan.optimizers.partition_of[p]].is_elementwise();

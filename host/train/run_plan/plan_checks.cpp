@@ -14,6 +14,7 @@
 #include "host/text/formatted.hpp"
 #include "host/text/metric_name.hpp"
 #include "host/train/objective/chunked_loss.hpp"
+#include "host/train/run_plan/divided_model.hpp"
 #include "host/train/run_plan/run_plan.hpp"
 #include "host/train/run_plan/token_limits.hpp"
 
@@ -276,6 +277,21 @@ void check_context(const RunPlan& plan) {
                             recipe.parallel.context,
                             plan.model.losses->text(i)));
     }
+  }
+}
+
+void check_tensor(const RunPlan& plan) {
+  if (plan.context.role.tensor().count > 1 && !plan.model.lookups.tables.empty()) {
+    throw Error("recipe.not_available",
+                formatted("/parallel/tensor {}: {} looks up rows of the table '{}', which this "
+                          "release does not share among ranks that divide blocks; set it to 1",
+                          plan.recipe().parallel.tensor,
+                          plan.model.trained().instance().identity().describe(),
+                          plan.model.lookups.tables.front().spec.name));
+  }
+  const std::string text = whole_blocks_text(plan.model.graph, plan.context.role.tensor());
+  if (!text.empty() && plan.context.role.is_first()) {
+    log_warning(text);
   }
 }
 

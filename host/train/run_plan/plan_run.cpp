@@ -17,6 +17,7 @@
 #include "host/train/objective/chunked_loss.hpp"
 #include "host/train/pretrained/tokenizer_files.hpp"
 #include "host/train/resume/exports.hpp"
+#include "host/train/run_plan/divided_model.hpp"
 #include "host/train/run_plan/plan_checks.hpp"
 
 #include <algorithm>
@@ -54,6 +55,11 @@ std::optional<ParameterAverageProxy> find_average(
     found = average;
   }
   return found;
+}
+
+bool any_reads_outputs(const std::vector<HookProxy>& hooks) {
+  return std::ranges::any_of(
+      hooks, [](const HookProxy& hook) { return (hook.info().reads & TENON_TOUCH_OUTPUTS) != 0; });
 }
 
 // Creates and matches the parts of one plan.
@@ -169,6 +175,7 @@ void Planner::plan_saves() {
 void Planner::match() {
   ModelPlan& model = plan_.model;
   model.graph = model.models->joined();
+  divide_model(context_, model.graph, model.models->trained().graph);
   if (plan_.imports_only()) {
     plan_.files.import.emplace(
         model.trained().instance(), model.trained_graph(), plan_.request.weights);
@@ -182,7 +189,9 @@ void Planner::match() {
                   .keeps_attention = keeps_attention(recipe_.train.recompute),
                   .tile = recipe_.train.tile.value_or(0),
                   .loss_chunk = recipe_.train.loss_chunk.value_or(0),
-                  .kept = model.values_read()};
+                  .kept = model.values_read(),
+                  .gathers_values =
+                      context_.role.tensor().count > 1 && any_reads_outputs(plan_.observers.hooks)};
   check_run_rules(recipe_,
                   {.is_cpu = context_.exec.device.is_cpu(),
                    .can_keep_attention = can_keep_attention(context_.exec)});
@@ -191,6 +200,7 @@ void Planner::match() {
   check_all_fields(plan_);
   check_windows(plan_);
   check_context(plan_);
+  check_tensor(plan_);
 }
 
 // Decides which blocks run, by the values that losses, metrics and hooks read.
@@ -253,10 +263,7 @@ void Planner::check_stored_are_read() const {
 // training set lacks cannot run, and are left to losses and metrics; so are heads with
 // `loss_chunk`, whose outputs never exist as a whole.
 std::vector<uint32_t> Planner::values_for_hooks() const {
-  const bool is_asked = std::ranges::any_of(plan_.observers.hooks, [](const HookProxy& hook) {
-    return (hook.info().reads & TENON_TOUCH_OUTPUTS) != 0;
-  });
-  if (!is_asked) {
+  if (!any_reads_outputs(plan_.observers.hooks)) {
     return {};
   }
   const ModelGraph& graph = plan_.model.graph;
