@@ -7,7 +7,7 @@
 // [r u / t, (r + 1) u / t) if u is a multiple of t, or unit r u / t if t is a multiple of u. Then
 // t / u adjacent ranks have the same elements.
 //
-// Invariant: the same graph gives the same answers but for `part` on all ranks.
+// Invariant: the same graph gives the same answers on all ranks, except `part`.
 // Threads: any.
 #pragma once
 

@@ -43,7 +43,7 @@ class RankGroups {
 
   // Creates the groups below. Call once, before the first of them is used. `copies` has each number
   // of copies on tensor ranks that a parameter has (ModelParameter::num_copies), the same on all
-  // ranks; 1 and the number of tensor ranks may be left out.
+  // ranks; 1 and the number of tensor ranks are added.
   // Errors  as World::make_group
   void connect(c10::Device device, bool has_tables, std::span<const uint32_t> copies = {});
 

@@ -168,12 +168,12 @@ std::string choice_text(const PlanChoice& choice) {
   const char* const recompute = !choice.recomputes       ? ", no recompute"
                                 : choice.keeps_attention ? ", selective recompute"
                                                          : ", recompute blocks";
-  const std::string context =
-      choice.context > 1 ? " x context " + grouped_digits(choice.context) : "";
+  std::string inner = choice.context > 1 ? " x context " + grouped_digits(choice.context) : "";
+  inner += choice.tensor > 1 ? " x tensor " + grouped_digits(choice.tensor) : "";
   return formatted("replicate {} x shard {}{}, stage {}{}{}{}{}",
                    grouped_digits(choice.replicate),
                    grouped_digits(choice.shard),
-                   context,
+                   inner,
                    choice.stage,
                    recompute,
                    choice.block_tile_share.has_value() ? ", tiles" : "",

@@ -94,7 +94,7 @@ class InputBinding {
   at::Tensor part_of(size_t i, at::Tensor grad, const SeenWhole& whole) const;
   // True if all inputs that a batch of this schema gives have an axis T.
   bool is_over_positions(const std::vector<FieldInfo>& schema) const;
-  // True if all values with a split are divided, there are some, and each of so many ranks has
+  // True if all values with a split are divided, there are some, and each of `ranks` ranks has
   // separate units of them.
   bool is_over_units(uint32_t ranks) const;
 

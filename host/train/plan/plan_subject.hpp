@@ -22,6 +22,7 @@ struct PlanChoice {
   int64_t replicate = 1;
   int64_t shard = 1;
   int64_t context = 1;
+  int64_t tensor = 1;
   int stage = 3;
   bool recomputes = false;
   bool offloads = false;         // parameters, gradients and optimizer state, to host memory
@@ -29,9 +30,10 @@ struct PlanChoice {
   std::optional<double> block_tile_share = {};  // share of positions in a tile; nothing: no tiles
   bool moves_activations = false;               // inputs of blocks that run again in backward
 
-  int64_t num_ranks() const { return replicate * shard * context; }
-  // Ranks that hold the same slice of parameters, and add up its gradients.
-  int64_t copies() const { return replicate * context; }
+  int64_t num_ranks() const { return replicate * shard * context * tensor; }
+  // Ranks that hold the same slice of parameters, of which tensor ranks have `num_copies` copies,
+  // and add up its gradients.
+  int64_t copies(int64_t num_copies) const { return replicate * context * num_copies; }
 
   bool operator==(const PlanChoice&) const = default;
 };

@@ -35,6 +35,7 @@ PlannedGroup planned_group(const GroupLayout& layout,
   PlannedGroup group;
   const FlatSharing sharing = planned_sharing(layout, subject, choice);
   group.facts = facts_of(layout, sharing);
+  group.num_copies = layout.num_copies;
   group.is_bucketed = layout.is_trainable && sharing.num_slices == 1 && group.facts.keeps_gradients;
   const int64_t numel = layout.flat_numel(sharing.num_slices);
   const int64_t slice = numel / sharing.num_slices;
@@ -49,37 +50,43 @@ PlannedGroup planned_group(const GroupLayout& layout,
   group.gather_bytes = others * slice * size_of(layout.seen);
   group.reduce_bytes = layout.is_trainable ? others * slice * wire : 0;
   if (layout.is_trainable && !layout.is_unsharded && !group.is_bucketed) {
-    group.all_reduce_bytes = all_reduce_bytes(slice, on_wire, choice.copies(), !subject.has_host);
+    group.all_reduce_bytes =
+        all_reduce_bytes(slice, on_wire, choice.copies(layout.num_copies), !subject.has_host);
   }
   return group;
 }
 
-// Puts neighbors in buckets, by dtype, in the order in which a backward finishes them.
+// Puts neighbors in buckets, by number of copies and dtype, in the order in which a backward
+// finishes them.
 void put_in_buckets(const PlanSubject& subject,
-                    int64_t ranks,
+                    const PlanChoice& choice,
                     const GraphFacts& facts,
                     std::vector<PlannedGroup>& groups) {
   const std::vector<GroupLayout>& layouts = subject.groups;
   std::vector<std::pair<size_t, uint32_t>> members;  // the group, and its last block in backward
   for (size_t g = 0; g < groups.size(); ++g) {
     const GroupUse use = use_of(facts, layouts[g].blocks, subject.reshard_after_forward);
-    if (groups[g].is_bucketed && use.first_back.has_value() && ranks > 1) {
+    if (is_summed(groups[g], choice) && use.first_back.has_value()) {
       members.emplace_back(g, *use.first_back);
     }
   }
   std::ranges::stable_sort(members, [&layouts](const auto& a, const auto& b) {
-    const auto dtype = [&layouts](size_t g) { return layouts[g].stored; };
-    return dtype(a.first) != dtype(b.first) ? dtype(a.first) < dtype(b.first) : a.second > b.second;
+    const auto kind = [&layouts](size_t g) {
+      return std::pair(layouts[g].num_copies, layouts[g].stored);
+    };
+    return kind(a.first) != kind(b.first) ? kind(a.first) < kind(b.first) : a.second > b.second;
   });
   int64_t numel = 0;
   for (size_t i = 0; i < members.size(); ++i) {
     const GroupLayout& layout = layouts[members[i].first];
     numel += layout.flat_numel(1);
     const bool is_full = numel * size_of(layout.stored) >= subject.bucket_bytes;
-    const bool is_last =
-        i + 1 == members.size() || layouts[members[i + 1].first].stored != layout.stored;
+    const bool is_last = i + 1 == members.size() ||
+                         layouts[members[i + 1].first].num_copies != layout.num_copies ||
+                         layouts[members[i + 1].first].stored != layout.stored;
     if (is_full || is_last) {
       const at::ScalarType wire = wire_of(layout, subject.gradient_dtype);
+      const int64_t ranks = choice.copies(layout.num_copies) * choice.shard;
       groups[members[i].first].completes = {
           .bytes = all_reduce_bytes(numel, wire, ranks, !subject.has_host),
           .copy = wire != layout.stored ? numel * size_of(wire) : 0};
@@ -90,6 +97,10 @@ void put_in_buckets(const PlanSubject& subject,
 
 }  // namespace
 
+bool is_summed(const PlannedGroup& group, const PlanChoice& choice) {
+  return group.is_bucketed && choice.copies(group.num_copies) * choice.shard > 1;
+}
+
 std::vector<PlannedGroup> planned_groups(const PlanSubject& subject,
                                          const PlanChoice& choice,
                                          const GraphFacts& facts) {
@@ -97,7 +108,7 @@ std::vector<PlannedGroup> planned_groups(const PlanSubject& subject,
   for (const GroupLayout& layout : subject.groups) {
     groups.push_back(planned_group(layout, subject, choice));
   }
-  put_in_buckets(subject, choice.num_ranks(), facts, groups);
+  put_in_buckets(subject, choice, facts, groups);
   return groups;
 }
 

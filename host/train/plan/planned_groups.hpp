@@ -29,6 +29,7 @@ struct PlannedBucket {
 // A group of parameters, sharded by this choice.
 struct PlannedGroup {
   GroupFacts facts;
+  int64_t num_copies = 1;        // on tensor ranks
   int64_t whole_seen = 0;        // bytes, here and below
   int64_t whole_grad = 0;        // 0 if frozen
   int64_t wire_grad = 0;         // the same, in the dtype on the wire
@@ -47,6 +48,9 @@ struct PlannedGroup {
 inline bool is_on_host(const PlanSubject& subject, const PlanChoice& choice) {
   return choice.offloads && subject.has_host;
 }
+
+// True if ranks add up unsharded gradients of the group, in a bucket.
+bool is_summed(const PlannedGroup& group, const PlanChoice& choice);
 
 // Returns the groups of a subject, in their order.
 std::vector<PlannedGroup> planned_groups(const PlanSubject& subject,

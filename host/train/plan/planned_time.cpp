@@ -162,15 +162,15 @@ class TimeVisitor final : public ProgramVisitor {
   void reduce(const Instruction& instruction) {
     const PlannedGroup& group = pass_.groups[instruction.group];
     const SentBytes sent = sent_by(pass_, instruction, is_last_microbatch_);
-    const int64_t num_ranks = pass_.choice.num_ranks();
+    const int64_t copies = pass_.choice.copies(group.num_copies);
     double end = transfer(
-        world_, now_, links_.seconds(sent.reduced_by_world, num_ranks, &Crossing::world, 2));
+        world_,
+        now_,
+        links_.seconds(sent.reduced_by_world, copies * pass_.choice.shard, &Crossing::world, 2));
     end = transfer(
         shard_, end, links_.seconds(sent.scattered, group.facts.num_slices, &Crossing::shard));
     end = transfer(
-        replicas_,
-        end,
-        links_.seconds(sent.reduced_by_replica, pass_.choice.copies(), &Crossing::replicate, 2));
+        replicas_, end, links_.seconds(sent.reduced_by_replica, copies, &Crossing::replicate, 2));
     end = transfer(shard_, end, group.is_bucketed ? 0 : to_device_seconds(group.slice_grad()));
     reduced_at_[instruction.group] = end;
   }

@@ -40,7 +40,7 @@ void add_group(const PlanSubject& subject,
     return;
   }
   const int64_t gradients = group.facts.keeps_gradients ? group.whole_grad : stored;
-  const bool is_in_bucket = group.is_bucketed && choice.num_ranks() > 1;
+  const bool is_in_bucket = is_summed(group, choice);
   add(subject,
       subject.frees_gradients ? 0 : gradients,
       is_away ? memory.host : memory.gradients,
@@ -78,7 +78,7 @@ RankPlan RankPlanner::plan(const PlanChoice& choice) {
   memory.activations = peak.activations;
   memory.rounding += peak.rounding;
   memory.moment = std::move(peak.moment);
-  const PlannedLinks links(choice.copies(), choice.shard, machine_);
+  const PlannedLinks links(choice.copies(choice.tensor), choice.shard, machine_);
   plan.traffic = planned_traffic(pass, links);
   plan.time = planned_time(pass, links, machine_);
   return plan;

@@ -148,6 +148,9 @@ class DividedStore {
     }
     layout_.seen_dtype = seen;
     layout_.sharing = {.num_slices = at.num_slices, .slice = at.slice};
+    layout_.role = RankRole(Mesh({.shard = at.num_slices, .tensor = at.tensor},
+                                 static_cast<uint32_t>(at.num_slices * at.tensor),
+                                 static_cast<uint32_t>(at.slice * at.tensor + at.rank)));
     store_.emplace(graph_, layout_);
     const ExecFrame frame(proxy_.instance().host(), ExecBase{});
     store_->initialise(proxy_, frame.exec(), 7);

@@ -41,7 +41,7 @@ TEST_CASE("hooks see the batch, the parameters and the learning rates", "[train]
   CHECK(parameter.grad->item<double>() == 4);
   CHECK(parameter.numel == 1);
 
-  view.show_whole({.values = {at::full({1}, 7.0, at::kDouble)}, .grads = {at::Tensor()}});
+  view.show_whole({.values = {{at::full({1}, 7.0, at::kDouble)}}, .grads = {{}}});
   CHECK(view.parameter(0).value->item<double>() == 7);
   CHECK(view.parameter(0).grad == nullptr);
 
