@@ -43,6 +43,31 @@ TensorPiece piece_of_slot(const OptimizerInfo& info,
   }
 }
 
+// True if a saved state has the same counter and the same scalars for two parameters, as for those
+// of one piece.
+bool share_updates(const OptimizerInfo& info,
+                   const StateTree& tree,
+                   const std::string& prefix,
+                   const std::pair<std::string, std::string>& names) {
+  const auto entries = [&](const std::string& part) {
+    return std::pair(state_path(prefix, part + names.first),
+                     state_path(prefix, part + names.second));
+  };
+  const auto [first, second] = entries("updates/");
+  if (tree.get_int(first) != tree.get_int(second)) {
+    return false;
+  }
+  return std::ranges::all_of(info.slots, [&](const SlotSpec& slot) {
+    if (slot.shape != TENON_SLOT_SCALAR) {
+      return true;
+    }
+    const auto [one, other] = entries("slots/" + slot.name + "/");
+    // The state of this rank alone lacks the scalars of parameters of other slices.
+    return tree.find(one) == nullptr || tree.find(other) == nullptr ||
+           tree.get_tensor(one).equal(tree.get_tensor(other));
+  });
+}
+
 }  // namespace
 
 // Entries first_entry to last_entry of a flat group, with their slots and their counter.
@@ -302,10 +327,16 @@ void OptimizerDriver::load(const StateTree& tree, const std::string& prefix) {
   const auto is_excluded = [&](const Piece& piece, size_t e) {
     return tree.is_excluded(state_path(prefix, "updates/" + name_of(piece, e)));
   };
+  // The groups may have been others when the state was saved, so that other entries were neighbors.
   cut([&](const Piece& piece, size_t e) {
+    const std::string& next = name_of(piece, e + 1);
     const bool stays = is_excluded(piece, e + 1);
     return stays != is_excluded(piece, e) ||
-           (!stays && tree.get_int(state_path(prefix, "starts/" + name_of(piece, e + 1))) != 0);
+           (!stays && (tree.get_int(state_path(prefix, "starts/" + next)) != 0 ||
+                       !share_updates(partitions_[piece.partition].optimizer.info(),
+                                      tree,
+                                      prefix,
+                                      {name_of(piece, e), next})));
   });
   for (Piece& piece : pieces_) {
     if (is_excluded(piece, piece.first_entry)) {

@@ -2,7 +2,6 @@
 //
 // Optimizers on ranks that have parts of parameters, against one rank that has all.
 #include "host/optim/optimizer_driver.hpp"
-#include "host/tensor/handle.hpp"
 
 #include <ATen/Functions.h>
 #include <c10/util/accumulate.h>
@@ -10,72 +9,15 @@
 #include <initializer_list>
 #include <memory>
 #include <optional>
-#include <string>
 #include <utility>
 #include <vector>
 
+#include "tests/host/optim/momentum_optimizer.hpp"
 #include "tests/host/tensor/joined_state.hpp"
 #include "tests/support/catch.hpp"
-#include "tests/support/made_instance.hpp"
 
 namespace tenon {
 namespace {
-
-// A momentum by element, a count by piece, and a sum of gradients by block or row.
-struct MomentumOptimizer {
-  explicit MomentumOptimizer(uint32_t granularity, int64_t elements)
-      : needs(granularity), block(elements) {
-    const auto add = [this](const char* name, uint32_t shape) {
-      slots.push_back({sizeof(tenon_slot_spec), name, shape, TENON_F32, 0});
-    };
-    add("momentum", TENON_SLOT_LIKE_PARAMETER);
-    add("count", TENON_SLOT_SCALAR);
-    if (needs == TENON_OPTIMIZER_MATRIX) {
-      add("rows", TENON_SLOT_ROWS);
-    } else if (block > 1) {
-      add("blocks", TENON_SLOT_BLOCKWISE);
-    }
-  }
-  static tenon_status* describe(void* self, tenon_optimizer_info* out) {
-    auto& test = *static_cast<MomentumOptimizer*>(self);
-    out->needs = test.needs;
-    out->block = test.block;
-    out->slots_ref = test.slots.data();
-    out->num_slots = test.slots.size();
-    return nullptr;
-  }
-  static tenon_status* update(void* self, const tenon_exec*, const tenon_update_args* args) {
-    const auto& test = *static_cast<MomentumOptimizer*>(self);
-    const size_t n = args->num_pieces;
-    for (size_t i = 0; i < n; ++i) {
-      const at::Tensor g = tensor_of(args->grads[i]);
-      const at::Tensor momentum = tensor_of(args->slots[i]);
-      momentum.mul_(0.5).add_(g);
-      tensor_of(args->slots[n + i]).add_(1);
-      const at::Tensor third = test.slots.size() > 2 ? tensor_of(args->slots[2 * n + i]) : g;
-      if (test.needs == TENON_OPTIMIZER_MATRIX) {
-        third.add_(g.dim() > 1 ? g.sum(-1) : g.sum());
-      } else if (test.block > 1) {
-        const at::Tensor padded = at::zeros({third.numel() * test.block});
-        padded.narrow(0, 0, g.numel()).copy_(g);
-        third.add_(padded.view({-1, test.block}).sum(1));
-      }
-      tensor_of(args->parameters[i]).sub_(momentum);
-    }
-    return nullptr;
-  }
-  std::vector<OptimizedPartition> partitions() {
-    static const tenon_optimizer table = {sizeof(tenon_optimizer), &describe, &update, nullptr};
-    std::vector<OptimizedPartition> all;
-    all.push_back(
-        {OptimizerProxy(made_instance("optimizer", TENON_OPTIMIZER_ID, &table, this)), 1});
-    return all;
-  }
-
-  uint32_t needs;
-  int64_t block;
-  std::vector<tenon_slot_spec> slots;
-};
 
 // How ranks divide the parameters below, and in how many slices they keep each part.
 struct Division {
@@ -187,22 +129,6 @@ StateTree state_of(const Ranks& ranks) {
   return joined_state(trees);
 }
 
-// Returns the names of the entries that differ. Scopes of numbers depend on the slices, and a piece
-// begins where a slice does.
-std::string difference(const StateTree& a, const StateTree& b) {
-  std::string names = a.entries().size() == b.entries().size() ? "" : "number of entries, ";
-  for (const auto& [name, entry] : a.entries()) {
-    StateEntry other = b.find(name) != nullptr ? *b.find(name) : StateEntry{};
-    other.scope = entry.scope;
-    StateTree one;
-    StateTree two;
-    one.put_entry(name, entry);
-    two.put_entry(name, other);
-    names += one == two || name.starts_with("optimizer/starts/") ? "" : name + ", ";
-  }
-  return names;
-}
-
 void check_divisions(uint32_t needs, int64_t block) {
   std::vector<Division> divisions;
   for (const int64_t tensor : {1, 2, 3, 4}) {
@@ -227,16 +153,16 @@ void check_divisions(uint32_t needs, int64_t block) {
     run(ranks, {1, 2});
     const StateTree saved = state_of(ranks);
     INFO("tensor " << from.tensor << ", slices " << from.slices);
-    CHECK(difference(saved, middle) == "");
+    CHECK(state_difference(saved, middle) == "");
     for (const Division& to : divisions) {
       INFO("to tensor " << to.tensor << ", slices " << to.slices);
       const Ranks others = ranks_of(to, needs, block);
       for (const auto& rank : others) {
         rank->load(saved);
       }
-      CHECK(difference(state_of(others), middle) == "");
+      CHECK(state_difference(state_of(others), middle) == "");
       run(others, {3});
-      CHECK(difference(state_of(others), wanted) == "");
+      CHECK(state_difference(state_of(others), wanted) == "");
     }
   }
 }

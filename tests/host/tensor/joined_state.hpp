@@ -7,6 +7,7 @@
 
 #include <ATen/Functions.h>
 
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <string>
@@ -82,6 +83,32 @@ inline StateTree joined_state(const std::vector<StateTree>& trees) {
     result.put_source(name, std::make_shared<WholeSource>(whole.values.view(whole.shape)));
   }
   return result;
+}
+
+// Returns the names of the tensors and numbers that differ, also if one tree lacks a tensor. Scopes
+// of numbers, and where the pieces of an optimizer begin, depend on the slices and are not
+// compared; nor are numbers of parameters of which a rank has no part.
+inline std::string state_difference(const StateTree& a, const StateTree& b) {
+  std::string names;
+  const auto look = [&names](const StateTree& from, const StateTree& to) {
+    for (const auto& [name, entry] : from.entries()) {
+      const StateEntry* const found = to.find(name);
+      const bool is_number = std::holds_alternative<int64_t>(entry.value);
+      if ((is_number && found == nullptr) || name.starts_with("optimizer/starts/")) {
+        continue;
+      }
+      StateEntry other = found != nullptr ? *found : StateEntry{};
+      other.scope = entry.scope;
+      StateTree one;
+      StateTree two;
+      one.put_entry(name, entry);
+      two.put_entry(name, other);
+      names += one == two ? "" : name + ", ";
+    }
+  };
+  look(a, b);
+  look(b, a);
+  return names;
 }
 
 }  // namespace tenon
