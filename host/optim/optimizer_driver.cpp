@@ -54,7 +54,7 @@ bool share_updates(const OptimizerInfo& info,
                      state_path(prefix, part + names.second));
   };
   const auto [first, second] = entries("updates/");
-  if (tree.get_int(first) != tree.get_int(second)) {
+  if (tree.find(first) == nullptr || tree.get_int(first) != tree.get_int(second)) {
     return false;
   }
   return std::ranges::all_of(info.slots, [&](const SlotSpec& slot) {

@@ -3,6 +3,7 @@
 // Parameters of tensor ranks, which store their part or the whole, against one rank that has all.
 #include "host/model/parameter_store.hpp"
 
+#include "host/distributed/ranks/rank_role.hpp"
 #include "host/model/parameter_memory.hpp"
 #include "host/plugin/model_proxy.hpp"
 

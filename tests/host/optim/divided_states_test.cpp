@@ -9,6 +9,7 @@
 #include <initializer_list>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -192,6 +193,50 @@ TEST_CASE("a rank rolls back its scalars, also those that another rank saves", "
     there.load(kept);
     CHECK(there.state() == kept);
   }
+}
+
+TEST_CASE("parameters that become neighbors share a piece only after the same updates", "[optim]") {
+  const auto groups_of = [](const std::vector<std::string>& names) {
+    std::vector<FlatParameter> parameters;
+    for (const std::string& name : names) {
+      parameters.push_back({.id = 0, .shape = {16}, .name = name});
+    }
+    std::vector<FlatGroup> groups;
+    groups.emplace_back("block", at::kFloat, at::kCPU, std::move(parameters));
+    return groups;
+  };
+  const auto step = [](OptimizerDriver& driver,
+                       std::vector<FlatGroup>& groups,
+                       const std::vector<size_t>& has_grad) {
+    for (const size_t e : has_grad) {
+      groups[0].add_grad(e, at::ones({16}));
+    }
+    driver.update(1, {1, 0, true});
+    groups[0].clear_grads();
+  };
+  MomentumOptimizer test(TENON_OPTIMIZER_ELEMENTWISE, 1);
+  std::vector<FlatGroup> groups = groups_of({"a", "b", "c", "d"});
+  OptimizerDriver driver(test.partitions(), groups, ExecBase{});
+  step(driver, groups, {0, 1, 2, 3});
+  step(driver, groups, {1, 2, 3});
+  StateTree tree;
+  driver.snapshot(tree, "optimizer");
+  CHECK(tree.get_int("optimizer/starts/c") == 0);
+
+  MomentumOptimizer other(TENON_OPTIMIZER_ELEMENTWISE, 1);
+  std::vector<FlatGroup> others = groups_of({"a", "c", "d"});
+  OptimizerDriver resumed(other.partitions(), others, ExecBase{});
+  resumed.load(tree, "optimizer");
+  step(resumed, others, {0, 1, 2});
+  StateTree after;
+  resumed.snapshot(after, "optimizer");
+  CHECK(after.get_int("optimizer/updates/a") == 2);
+  CHECK(after.get_int("optimizer/updates/c") == 3);
+  CHECK(after.get_int("optimizer/updates/d") == 3);
+  CHECK(after.get_int("optimizer/starts/c") == 1);
+  CHECK(after.get_int("optimizer/starts/d") == 0);
+  CHECK(after.get_tensor("optimizer/slots/count/a").item<float>() == 2);
+  CHECK(after.get_tensor("optimizer/slots/count/d").item<float>() == 3);
 }
 
 }  // namespace tenon
