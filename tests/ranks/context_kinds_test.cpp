@@ -9,11 +9,11 @@
 
 #include "tests/ranks/finished_run.hpp"
 #include "tests/ranks/mesh_recipes.hpp"
+#include "tests/ranks/relay.hpp"
 #include "tests/recipes/host_run.hpp"
 #include "tests/recipes/ranks_run.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/members.hpp"
-#include "tests/support/paths.hpp"
 
 namespace tenon {
 namespace {
@@ -44,24 +44,6 @@ json gpt2_recipe() {
   return recipe;
 }
 
-// Sequences of 1 to 16 tokens.
-json sequences_recipe(const std::string& patch = "{}") {
-  json recipe = short_recipe("untied", R"({"model": {"options": {"max_position_embeddings": 32}},
-      "data": {"batch_size": 4}, "eval": null})");
-  recipe["data"].erase("eval");
-  recipe["data"]["train"] =
-      json::parse(R"({"type": "token_sequences", "options": {"samples": 60, "ignored": true}})");
-  return merged(recipe, patch);
-}
-
-// The same in rows of 24 positions, four rows in a step.
-json packed_recipe(const std::string& patch = "{}") {
-  return merged(sequences_recipe(R"({
-      "data": {"batch_size": 2, "train": {"packing": {"length": 24, "group": 32}}},
-      "train": {"global_batch_size": null, "global_batch_tokens": 96}})"),
-                patch);
-}
-
 // Windows of 22 sequences, each evaluated before it trains.
 json windows_recipe(const std::string& patch = "{}") {
   return merged(sequences_recipe(R"({"data": {
@@ -86,28 +68,6 @@ json mixed_recipe(json recipe) {
   }
   recipe["data"]["train"] = train;
   recipe["train"]["loss_by_source"] = true;
-  return recipe;
-}
-
-// Pairs of answers, with a reference that is not trained.
-json pair_recipe(const std::string& loss) {
-  json recipe = short_recipe("untied", R"({"data": {"batch_size": 4}, "eval": {"every_steps": 4},
-      "train": {"steps": 8, "global_batch_size": 4}})");
-  recipe["data"]["train"] = json::parse(R"({"type": "pair_rows"})");
-  recipe["data"]["eval"] = json::parse(R"({"type": "pair_rows", "options": {"samples": 10}})");
-  const json sizes = json::parse(R"({"type": "llama", "options": {
-      "vocab_size": 64, "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 1,
-      "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 32,
-      "rms_norm_eps": 1e-5, "rope_theta": 500.0, "initializer_range": 0.25}})");
-  recipe.erase("model");
-  recipe["models"] = {{"main", sizes}, {"reference", sizes}};
-  recipe["models"]["reference"].merge_patch(json::parse(R"({"optimizer": false, "options": {
-      "tie_word_embeddings": true,
-      "rope_scaling": {"rope_type": "llama3", "factor": 4.0, "low_freq_factor": 1.0,
-                       "high_freq_factor": 4.0, "original_max_position_embeddings": 8}}})"));
-  recipe["models"]["reference"]["load"] =
-      json::array({{{"from", (source_dir() / "tests/parity/hf_tied").string()}}});
-  recipe["loss"] = json::parse(loss);
   return recipe;
 }
 
@@ -290,32 +250,6 @@ void check_kinds(std::vector<Kind> all, size_t few) {
     CHECK(largest_difference(run.parameters, alone.parameters) <= 1e-10);
     check_metrics(without_bytes(run), without_bytes(alone), 1e-10);
   }
-}
-
-// Part of a run: the ranks, the mesh, and the step at whose end it stops.
-struct Leg {
-  uint32_t num_ranks;
-  const char* patch;
-  int last_step;
-};
-
-// Runs a recipe leg by leg, in one folder.
-FinishedRun relay(const json& recipe, const std::vector<Leg>& legs) {
-  const ScratchFolder folder;
-  const std::string run_dir = (folder.path() / "run").string();
-  const int last_step = recipe["train"]["steps"];
-  for (const Leg& leg : legs) {
-    json now = merged(recipe, leg.patch);
-    now["checkpoint"]["at_end"] = true;
-    if (leg.last_step < last_step) {
-      now["train"]["exit_at_step"] = leg.last_step;
-    }
-    const RanksRun run(now.dump(), leg.num_ranks, {"--run-dir", run_dir});
-    INFO(leg.patch << "\n" << run.text());
-    const int code = leg.last_step < last_step ? 75 : 0;
-    REQUIRE(run.exit_codes() == std::vector<int>(leg.num_ranks, code));
-  }
-  return finished_in(run_dir);
 }
 
 }  // namespace

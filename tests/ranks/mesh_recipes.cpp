@@ -4,6 +4,8 @@
 #include <map>
 #include <utility>
 
+#include "tests/support/paths.hpp"
+
 namespace tenon {
 
 nlohmann::json merged(nlohmann::json recipe, const std::string& patch) {
@@ -58,6 +60,48 @@ nlohmann::json mesh_recipe(const std::string& model) {
   }
   const std::string type = model == "module" ? "module_lm" : model;
   return merged(mesh_base_recipe(), R"({"model": {"type": ")" + type + R"("}})");
+}
+
+nlohmann::json sequences_recipe(const std::string& patch) {
+  nlohmann::json recipe =
+      merged(mesh_recipe("untied"),
+             R"({"train": {"steps": 12}, "model": {"options": {"max_position_embeddings": 32}},
+      "data": {"batch_size": 4}, "eval": null})");
+  recipe["data"].erase("eval");
+  recipe["data"]["train"] = nlohmann::json::parse(
+      R"({"type": "token_sequences", "options": {"samples": 60, "ignored": true}})");
+  return merged(recipe, patch);
+}
+
+nlohmann::json packed_recipe(const std::string& patch) {
+  return merged(sequences_recipe(R"({
+      "data": {"batch_size": 2, "train": {"packing": {"length": 24, "group": 32}}},
+      "train": {"global_batch_size": null, "global_batch_tokens": 96}})"),
+                patch);
+}
+
+nlohmann::json pair_recipe(const std::string& loss) {
+  nlohmann::json recipe =
+      merged(mesh_recipe("untied"), R"({"data": {"batch_size": 4}, "eval": {"every_steps": 4},
+      "train": {"steps": 8, "global_batch_size": 4}})");
+  recipe["data"]["train"] = nlohmann::json::parse(R"({"type": "pair_rows"})");
+  recipe["data"]["eval"] =
+      nlohmann::json::parse(R"({"type": "pair_rows", "options": {"samples": 10}})");
+  const nlohmann::json sizes = nlohmann::json::parse(R"({"type": "llama", "options": {
+      "vocab_size": 64, "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 1,
+      "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 32,
+      "rms_norm_eps": 1e-5, "rope_theta": 500.0, "initializer_range": 0.25}})");
+  recipe.erase("model");
+  recipe["models"] = {{"main", sizes}, {"reference", sizes}};
+  recipe["models"]["reference"].merge_patch(
+      nlohmann::json::parse(R"({"optimizer": false, "options": {
+      "tie_word_embeddings": true,
+      "rope_scaling": {"rope_type": "llama3", "factor": 4.0, "low_freq_factor": 1.0,
+                       "high_freq_factor": 4.0, "original_max_position_embeddings": 8}}})"));
+  recipe["models"]["reference"]["load"] =
+      nlohmann::json::array({{{"from", (source_dir() / "tests/parity/hf_tied").string()}}});
+  recipe["loss"] = nlohmann::json::parse(loss);
+  return recipe;
 }
 
 const FinishedRun& run_alone(const nlohmann::json& recipe) {

@@ -21,6 +21,15 @@ nlohmann::json mesh_base_recipe();
 // own, some frozen, some unused. Else the type of a model of the tests' plugins, with its defaults.
 nlohmann::json mesh_recipe(const std::string& model);
 
+// 12 steps of the model "untied" on sequences of 1 to 16 tokens.
+nlohmann::json sequences_recipe(const std::string& patch = "{}");
+
+// The same in rows of 24 positions, four rows in a step.
+nlohmann::json packed_recipe(const std::string& patch = "{}");
+
+// 8 steps on pairs of answers, with a reference that is not trained.
+nlohmann::json pair_recipe(const std::string& loss);
+
 // What one rank makes of it, all at once and without any of the ways to save memory.
 const FinishedRun& run_alone(const nlohmann::json& recipe);
 

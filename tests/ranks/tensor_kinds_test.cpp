@@ -9,6 +9,7 @@
 
 #include "tests/ranks/finished_run.hpp"
 #include "tests/ranks/mesh_recipes.hpp"
+#include "tests/ranks/relay.hpp"
 #include "tests/recipes/ranks_run.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/members.hpp"
@@ -136,32 +137,6 @@ void check_kinds(std::vector<Kind> all, size_t few) {
     CHECK(largest_difference(run.parameters, alone.parameters) <= 1e-10);
     check_metrics(run, alone, 1e-10);
   }
-}
-
-// Part of a run: the ranks, the mesh, and the step at whose end it stops.
-struct Leg {
-  uint32_t num_ranks;
-  const char* patch;
-  int last_step;
-};
-
-// Runs a recipe leg by leg, in one folder.
-FinishedRun relay(const json& recipe, const std::vector<Leg>& legs) {
-  const ScratchFolder folder;
-  const std::string run_dir = (folder.path() / "run").string();
-  const int last_step = recipe["train"]["steps"];
-  for (const Leg& leg : legs) {
-    json now = merged(recipe, leg.patch);
-    now["checkpoint"]["at_end"] = true;
-    if (leg.last_step < last_step) {
-      now["train"]["exit_at_step"] = leg.last_step;
-    }
-    const RanksRun run(now.dump(), leg.num_ranks, {"--run-dir", run_dir});
-    INFO(leg.patch << "\n" << run.text());
-    const int code = leg.last_step < last_step ? 75 : 0;
-    REQUIRE(run.exit_codes() == std::vector<int>(leg.num_ranks, code));
-  }
-  return finished_in(run_dir);
 }
 
 }  // namespace
