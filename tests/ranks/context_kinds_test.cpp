@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tests/ranks/finished_run.hpp"
+#include "tests/ranks/mesh_kinds.hpp"
 #include "tests/ranks/mesh_recipes.hpp"
 #include "tests/ranks/relay.hpp"
 #include "tests/recipes/host_run.hpp"
@@ -19,30 +20,6 @@ namespace tenon {
 namespace {
 
 using nlohmann::json;
-
-// 12 steps of a recipe of mesh_recipe(), so that there is a step with idle ranks.
-json short_recipe(const std::string& model, const std::string& patch = "{}") {
-  return merged(
-      merged(mesh_recipe(model), R"({"train": {"steps": 12}, "eval": {"every_steps": 6}})"), patch);
-}
-
-// A decoder with the sizes of the llama of mesh_recipe().
-json decoder_recipe(const std::string& type, const std::string& options = "{}") {
-  json recipe = short_recipe("tied");
-  recipe["model"]["type"] = type;
-  json& own = recipe["model"]["options"];
-  own.erase("tie_word_embeddings");
-  own.merge_patch(json::parse(options));
-  return recipe;
-}
-
-json gpt2_recipe() {
-  json recipe = short_recipe("tied");
-  recipe["model"] = json::parse(R"({"type": "gpt2", "options": {
-      "vocab_size": 16, "n_embd": 16, "n_layer": 2, "n_head": 2, "n_positions": 8,
-      "initializer_range": 0.3, "attn_pdrop": 0, "embd_pdrop": 0, "resid_pdrop": 0}})");
-  return recipe;
-}
 
 // Windows of 22 sequences, each evaluated before it trains.
 json windows_recipe(const std::string& patch = "{}") {
@@ -71,13 +48,6 @@ json mixed_recipe(json recipe) {
   return recipe;
 }
 
-json memory_recipe() {
-  return short_recipe("untied", R"({
-      "model": {"options": {"memory": {"columns": ["n.0", "n.1"], "dim": 8, "layers": [0, 1]}}},
-      "features": [{"name": "n", "from": "input_ids", "do": [{"type": "ngram"}]}],
-      "tables": {"*": {"optimizer": {"type": "adagrad", "options": {"lr": 0.1}}}}})");
-}
-
 json lengths_recipe() {
   json recipe = sequences_recipe();
   recipe["model"] =
@@ -103,13 +73,6 @@ json with_metrics() {
       {"type": "accuracy", "options": {"train": "step"}}, {"type": "perplexity"},
       {"name": "top", "type": "accuracy", "options": {"train": "run", "top_k": 3}}]})");
 }
-
-struct Kind {
-  const char* name;
-  json recipe;
-  uint32_t num_ranks;
-  const char* patch;
-};
 
 constexpr char kTwo[] = R"({"parallel": {"context": 2}})";
 constexpr char kGather[] = R"({"parallel": {"context": 2, "context_by": "gather"}})";
@@ -240,16 +203,6 @@ std::vector<Kind> runs() {
        R"({"data": {"batch_size": 4}, "parallel": {"context": 2, "shard": 1, "replicate": 2,
            "check_replicas_every": 2, "check_collectives": true}})"},
   };
-}
-
-void check_kinds(std::vector<Kind> all, size_t few) {
-  for (const Kind& kind : members_of(std::move(all), few)) {
-    INFO(kind.name << ", " << kind.num_ranks << " ranks, " << kind.patch);
-    const FinishedRun run = finished_run(merged(kind.recipe, kind.patch), kind.num_ranks);
-    const FinishedRun& alone = run_alone(kind.recipe);
-    CHECK(largest_difference(run.parameters, alone.parameters) <= 1e-10);
-    check_metrics(without_bytes(run), without_bytes(alone), 1e-10);
-  }
 }
 
 }  // namespace

@@ -1,37 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ranks that divide the parameters of blocks, over kinds of optimizers, hooks and runs: each equals
-// one rank, also across a stop after which other ranks divide them otherwise.
-#include <filesystem>
+// Ranks that divide the parameters of blocks, over kinds of models, losses, optimizers, hooks and
+// runs: each equals one rank, also across a stop after which other ranks divide them otherwise.
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "tests/ranks/finished_run.hpp"
+#include "tests/ranks/mesh_kinds.hpp"
 #include "tests/ranks/mesh_recipes.hpp"
 #include "tests/ranks/relay.hpp"
 #include "tests/recipes/ranks_run.hpp"
 #include "tests/support/catch.hpp"
-#include "tests/support/members.hpp"
-#include "tests/support/paths.hpp"
 
 namespace tenon {
 namespace {
 
 using nlohmann::json;
 
-struct Kind {
-  const char* name;
-  json recipe;
-  uint32_t num_ranks;
-  const char* patch;
-};
-
 constexpr char kTwo[] = R"({"parallel": {"tensor": 2}})";
 constexpr char kHalves[] = R"({"data": {"batch_size": 4}, "parallel": {"tensor": 2}})";
 
 // 12 steps, so that there is a step with idle ranks.
-json short_recipe(const std::string& patch = "{}") {
+json divided_recipe(const std::string& patch = "{}") {
   return merged(merged(mesh_base_recipe(), R"({"model": {"type": "divided_lm"},
                     "train": {"steps": 12}, "eval": {"every_steps": 6}})"),
                 patch);
@@ -39,7 +30,7 @@ json short_recipe(const std::string& patch = "{}") {
 
 // The same with as many heads of keys as of queries: a rank stores a part of each matrix.
 json wide_recipe(const std::string& patch = "{}") {
-  return merged(short_recipe(R"({"model": {"options": {"key_heads": 4}}})"), patch);
+  return merged(divided_recipe(R"({"model": {"options": {"key_heads": 4}}})"), patch);
 }
 
 json with_optimizer(json recipe, const std::string& optimizer) {
@@ -53,6 +44,70 @@ json with_hook(const std::string& hook) {
   return recipe;
 }
 
+std::vector<Kind> models() {
+  return {
+      {"fewer heads of keys than ranks, tied", short_recipe("tied"), 2, kTwo},
+      {"more ranks than heads of keys",
+       decoder_recipe("llama", R"({"num_attention_heads": 4, "num_key_value_heads": 2})"),
+       4,
+       R"({"train": {"recompute": "blocks"}, "parallel": {"tensor": 4}})"},
+      {"chunks of the loss",
+       short_recipe("untied"),
+       4,
+       R"({"data": {"batch_size": 4}, "train": {"loss_chunk": 3}, "parallel": {"tensor": 2}})"},
+      {"learned positions", gpt2_recipe(), 2, kTwo},
+      {"norms over all heads", decoder_recipe("olmo2"), 2, kTwo},
+      {"fused matrices", decoder_recipe("phi3"), 2, kTwo},
+      {"softcap and windows",
+       decoder_recipe("gemma2",
+                      R"({"head_dim": 8, "query_pre_attn_scalar": 8, "sliding_window": 3})"),
+       2,
+       kTwo},
+      {"a balance loss",
+       decoder_recipe("qwen3_moe",
+                      R"({"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 8,
+                          "router_aux_loss_coef": 0.1})"),
+       2,
+       R"({"train": {"recompute": "blocks"}, "parallel": {"tensor": 2}})"},
+      {"latent attention, experts balanced by biases",
+       short_recipe("experts"),
+       4,
+       R"({"data": {"batch_size": 4}, "parallel": {"tensor": 2}})"},
+      {"an adapter",
+       short_recipe("untied", R"({"model": {"frozen": ["*"], "parametrizations": [
+           {"match": ["*.q_proj.weight", "*.up_proj.weight", "*.down_proj.weight"],
+            "type": "lora", "options": {"rank": 4, "alpha": 8}}]}})"),
+       2,
+       kTwo},
+      {"an adapter that reads whole weights",
+       short_recipe("untied", R"({"model": {"frozen": ["*"], "parametrizations": [
+           {"match": "*.q_proj.weight", "type": "dora", "options": {"rank": 4}}]}})"),
+       4,
+       kHalves},
+  };
+}
+
+std::vector<Kind> data_and_losses() {
+  const std::string distill = R"({"type": "distill", "options": {"type": "forward_kl"}})";
+  return {
+      {"preferences", pair_recipe(R"({"type": "preference"})"), 2, kTwo},
+      {"distillation by chunks",
+       pair_recipe(distill),
+       2,
+       R"({"train": {"loss_chunk": 3}, "parallel": {"tensor": 2}})"},
+      {"smoothing",
+       short_recipe("tied", R"({"loss": {"options": {"label_smoothing": 0.1, "z_loss": 0.01}}})"),
+       2,
+       kTwo},
+      {"documents in rows", packed_recipe(), 2, kTwo},
+      {"documents in rows, with divided positions",
+       packed_recipe(),
+       4,
+       R"({"parallel": {"tensor": 2, "context": 2}})"},
+      {"sequences", sequences_recipe(), 4, R"({"parallel": {"tensor": 2, "shard": 2}})"},
+  };
+}
+
 std::vector<Kind> optimizers() {
   const std::string muon = R"({"type": "muon", "options": {"lr": 0.02}, "groups": [
       {"match": "*norm*", "type": "adamw", "lr": 0.01},
@@ -60,7 +115,7 @@ std::vector<Kind> optimizers() {
       {"match": "scale", "type": "adamw", "lr": 0.01}]})";
   const std::string eight = R"({"type": "adamw8bit", "options": {"lr": 0.002, "block_size": )";
   return {
-      {"matrices", with_optimizer(short_recipe(), muon), 2, kTwo},
+      {"matrices", with_optimizer(divided_recipe(), muon), 2, kTwo},
       {"matrices, on halves", with_optimizer(wide_recipe(), muon), 4, kHalves},
       {"blocks that no part cuts", with_optimizer(wide_recipe(), eight + "16}}"), 4, kHalves},
       {"blocks that parts cut", with_optimizer(wide_recipe(), eight + "64}}"), 4, kHalves},
@@ -94,17 +149,20 @@ std::vector<Kind> runs() {
        2,
        R"({"train": {"recompute": "blocks"}, "parallel": {"tensor": 2}})"},
       {"the best state",
-       short_recipe(R"({"eval": {"every_steps": 3,
+       divided_recipe(R"({"eval": {"every_steps": 3,
                         "keep_best": {"metric": "eval/loss", "mode": "max"}}})"),
        2,
        kTwo},
-      {"one batch again and again", short_recipe(R"({"train": {"overfit_batch": true}})"), 2, kTwo},
+      {"one batch again and again",
+       divided_recipe(R"({"train": {"overfit_batch": true}})"),
+       2,
+       kTwo},
       {"each microbatch weighs the same",
-       short_recipe(R"({"data": {"batch_size": 4}, "train": {"normalize": "microbatch"}})"),
+       divided_recipe(R"({"data": {"batch_size": 4}, "train": {"normalize": "microbatch"}})"),
        2,
        kTwo},
       {"activations on disk",
-       short_recipe(),
+       divided_recipe(),
        2,
        R"({"train": {"recompute": "blocks", "offload_activations": "disk"},
            "parallel": {"tensor": 2}})"},
@@ -113,7 +171,7 @@ std::vector<Kind> runs() {
        4,
        R"({"data": {"batch_size": 4}, "parallel": {"tensor": 2, "offload": true, "stage": 2}})"},
       {"replicas that are compared",
-       short_recipe(),
+       divided_recipe(),
        4,
        R"({"data": {"batch_size": 4}, "parallel": {"tensor": 2, "shard": 1, "replicate": 2,
            "check_replicas_every": 2, "check_collectives": true}})"},
@@ -129,17 +187,16 @@ std::vector<Kind> runs() {
   };
 }
 
-void check_kinds(std::vector<Kind> all, size_t few) {
-  for (const Kind& kind : members_of(std::move(all), few)) {
-    INFO(kind.name << ", " << kind.num_ranks << " ranks, " << kind.patch);
-    const FinishedRun run = finished_run(merged(kind.recipe, kind.patch), kind.num_ranks);
-    const FinishedRun& alone = run_alone(kind.recipe);
-    CHECK(largest_difference(run.parameters, alone.parameters) <= 1e-10);
-    check_metrics(run, alone, 1e-10);
-  }
+}  // namespace
+
+TEST_CASE("models on divided blocks are those of one rank", "[ranks][multi-rank][members]") {
+  check_kinds(models(), 3);
 }
 
-}  // namespace
+TEST_CASE("data and losses on divided blocks are those of one rank",
+          "[ranks][multi-rank][members]") {
+  check_kinds(data_and_losses(), 2);
+}
 
 TEST_CASE("optimizers of divided parameters are those of one rank",
           "[ranks][multi-rank][members]") {
@@ -160,7 +217,7 @@ TEST_CASE("a run continues on other divisions of its blocks", "[ranks][multi-ran
               "parallel": {"tensor": 2, "shard": 1, "replicate": 2}})",
                                   10},
                                  {1, "{}", 12}};
-  for (const json& recipe : {short_recipe(), wide_recipe()}) {
+  for (const json& recipe : {divided_recipe(), wide_recipe()}) {
     INFO(recipe["model"]);
     const FinishedRun run = relay(recipe, legs);
     CHECK(largest_difference(run.parameters, run_alone(recipe).parameters) <= 1e-10);
@@ -170,7 +227,7 @@ TEST_CASE("a run continues on other divisions of its blocks", "[ranks][multi-ran
 
 TEST_CASE("a run on divided blocks resumes to the bit", "[ranks][multi-rank][.release]") {
   for (const json& recipe : {wide_recipe(R"({"train": {"precision": "fp32"}})"),
-                             short_recipe(R"({"train": {"overfit_batch": true}})")}) {
+                             divided_recipe(R"({"train": {"overfit_batch": true}})")}) {
     INFO(recipe["train"]);
     const FinishedRun run = relay(recipe, {{2, kTwo, 5}, {2, kTwo, 12}});
     const FinishedRun whole = finished_run(merged(recipe, kTwo), 2);
@@ -182,8 +239,8 @@ TEST_CASE("a run on divided blocks resumes to the bit", "[ranks][multi-rank][.re
 
 TEST_CASE("autocast in divided blocks is as far from fp64 as on one rank",
           "[ranks][multi-rank][.release]") {
-  const json recipe = short_recipe(R"({"train": {"precision": "bf16_autocast"}})");
-  const NamedValues exact = run_alone(short_recipe()).parameters;
+  const json recipe = divided_recipe(R"({"train": {"precision": "bf16_autocast"}})");
+  const NamedValues exact = run_alone(divided_recipe()).parameters;
   const double alone = norm_difference(run_alone(recipe).parameters, exact);
   CHECK(alone > 0);
   CHECK(norm_difference(finished_run(merged(recipe, kTwo), 2).parameters, exact) <= 1.2 * alone);
