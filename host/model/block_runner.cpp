@@ -146,8 +146,11 @@ RankIndex BlockRunner::tensor_rank() const {
 }
 
 TensorRegionPtr BlockRunner::new_region(uint32_t b) const {
+  if (tensor_ranks_ == nullptr) {
+    return tensor_region();
+  }
   const ModelBlock& block = graph_.blocks[b];
-  if (tensor_ranks_ == nullptr || !block.is_divided) {
+  if (!block.is_divided) {
     return {};
   }
   auto region = c10::make_intrusive<TensorRegion>();

@@ -181,7 +181,8 @@ class BlockRunner {
                           const std::vector<Axis>& axes,
                           const at::Tensor& output) const;
   std::vector<Axis> axes_of_part(const ModelValue& value) const;
-  // Returns a new region for a call of block `b`; null if this rank alone runs it.
+  // Returns a new region for a call of block `b`; null if this rank alone runs it; the region of
+  // the caller if the runner divides no blocks.
   TensorRegionPtr new_region(uint32_t b) const;
   RankIndex tensor_rank() const;
   void lend_buffers(uint32_t b, bool is_recompute, BlockTape& tape);
