@@ -101,4 +101,16 @@ TEST_CASE("blocks that run whole on each rank are logged", "[ranks][multi-rank]"
                         "keeps their 128 parameters whole: embed, mean") != std::string::npos);
 }
 
+// A decoder that ran whole on each rank would equal one rank, too.
+TEST_CASE("all blocks of decoders are divided", "[ranks][multi-rank]") {
+  for (const char* const model : {"tied", "experts"}) {
+    const RanksRun run(
+        merged(mesh_recipe(model), R"({"train": {"steps": 1}, "parallel": {"tensor": 2}})").dump(),
+        2);
+    INFO(run.text());
+    CHECK(run.exit_codes() == std::vector<int>(2, 0));
+    CHECK(run.text().find("run whole on each") == std::string::npos);
+  }
+}
+
 }  // namespace tenon
