@@ -2095,7 +2095,7 @@ layout!(tenon_metrics_api, 24: struct_size 0 8, add 8 8, add_tensor 16 8);
 ///     fused query, key and value of 8, 2 and 2 heads of 64:
 ///     axis 0   parts 512 128 128   units 8 2 2
 ///
-/// This host checks splits and does not use them yet. All pointers are borrowed until the call
+/// Ranks divide blocks that declare it (draft/tensor.h). All pointers are borrowed until the call
 /// returns.
 #[repr(C)]
 #[derive(Clone, Copy)]

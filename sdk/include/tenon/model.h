@@ -59,7 +59,7 @@ enum { TENON_VALUE_OPTIONAL = 1u << 0 };
  *     fused query, key and value of 8, 2 and 2 heads of 64:
  *     axis 0   parts 512 128 128   units 8 2 2
  *
- * This host checks splits and does not use them yet. All pointers are borrowed until the call
+ * Ranks divide blocks that declare it (draft/tensor.h). All pointers are borrowed until the call
  * returns. */
 typedef struct tenon_split {
   size_t struct_size;
