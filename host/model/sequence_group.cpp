@@ -2,12 +2,10 @@
 #include "host/model/sequence_group.hpp"
 
 #include "host/error/assert.hpp"
+#include "host/model/position_ranges.hpp"
 #include "host/tensor/batch_positions.hpp"
 
-#include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
-
-#include <algorithm>
 
 namespace tenon {
 
@@ -28,36 +26,17 @@ SequenceParts SequenceGroup::parts_of(const Batch& batch) {
   return parts;
 }
 
-// All ranks send as much as the longest part, so that the gather needs no counts.
 at::Tensor SequenceGroup::whole(const at::Tensor& part,
                                 int64_t axis,
                                 const SequenceParts& parts,
                                 std::string_view what) {
-  const int64_t longest = std::ranges::max(parts.lengths);
-  at::Tensor rows = part.detach().movedim(axis, 0);
-  TENON_ASSERT(rows.size(0) == parts.length(), "a part has the positions of its rank");
-  if (rows.size(0) < longest) {
-    std::vector<int64_t> shape = rows.sizes().vec();
-    shape[0] = longest - rows.size(0);
-    rows = at::cat({rows, at::zeros(shape, rows.options())});
-  }
-  rows = rows.contiguous();
-  std::vector<int64_t> shape = rows.sizes().vec();
-  shape.insert(shape.begin(), size());
-  const at::Tensor all = at::empty(shape, rows.options());
-  at::Tensor flat = all.view(-1);
-  ranks_.all_gather(flat, rows.view(-1), what)->wait();
-  std::vector<at::Tensor> pieces;
-  for (uint32_t r = 0; r < size(); ++r) {
-    pieces.push_back(all[r].narrow(0, 0, parts.lengths[r]));
-  }
-  return at::cat(pieces).movedim(0, axis).contiguous();
+  return joined_ranges(ranks_, part, axis, parts.lengths, what);
 }
 
 at::Tensor SequenceGroup::part(const at::Tensor& whole,
                                int64_t axis,
                                const SequenceParts& parts) const {
-  return whole.narrow(axis, parts.begin(), parts.length());
+  return range_of_rank(whole, axis, parts.lengths, rank());
 }
 
 at::Tensor SequenceGroup::sum(const at::Tensor& part, std::string_view what) {

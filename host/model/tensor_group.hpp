@@ -36,6 +36,8 @@ class TensorGroup final : public TensorRanks {
 
   // Returns a new region of these ranks, for a call of `block`.
   TensorRegionPtr new_region(const std::string& block);
+  // The group, for values of which each rank has a piece of the positions.
+  Group& ranks() { return ranks_; }
 
   // ---- values with a split ----
 

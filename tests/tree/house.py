@@ -192,6 +192,7 @@ LOOPS_OVER_BLOCKS = {
     "host/train/components/recomputed_blocks.cpp": "a property of each block",
     "host/train/components/sharding_options.cpp": "a property of each parameter",
     "host/train/run_plan/divided_model.cpp": "which blocks are divided",
+    "host/model/position_levels.cpp": "a property of each block",
     "host/train/run_plan/plan_run.cpp": "which values hooks may read",
     "host/train/plan/planned_activations.cpp": "sizes of values",
     "host/train/plan/planned_memory.cpp": "makes the tapes",
