@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the host does with sums of a step, and the part of BlockRunner that ends a training step.
+// What the host does with sums of a step: the parts of BlockRunner that take them from a forward,
+// and that end a training step.
 #include <tenon/model.h>
 
 #include "host/model/block_call.hpp"
@@ -33,6 +34,44 @@ void add_loads(StepSums& sums, const std::vector<AuxLoss>& losses) {
   for (const AuxLoss& aux : losses) {
     if (aux.balance.has_value() && aux.is_counted) {
       sums.add_loads(aux.block, *aux.balance, aux.count);
+    }
+  }
+}
+
+// The gradient of an auxiliary loss is that of its mean over the tokens of all ranks. The counts of
+// pieces are added up here, so that ranks of a tensor group have the counts of their part.
+void BlockRunner::share_aux_losses(uint32_t b, BlockTape& tape) {
+  for (AuxLoss& aux : tape.aux) {
+    aux.is_counted = counts(b);
+    if (!tape.pieces.empty()) {
+      aux.count = aux.count.clone(at::MemoryFormat::Contiguous);
+      tensor_ranks_->sum(aux.count, "count of an auxiliary loss");
+    }
+    if (divided_ != nullptr && !is_whole(b) && !aux.balance.has_value()) {
+      aux.whole_count =
+          divided_->group->sum(aux.count.to(at::kDouble).reshape({1}), "count of an auxiliary loss")
+              .reshape({});
+    }
+  }
+}
+
+void BlockRunner::take_buffers(uint32_t b,
+                               const BlockTape& tape,
+                               const std::vector<at::Tensor>& next) {
+  for (size_t i = 0; i < next.size(); ++i) {
+    if (!next[i].defined()) {
+      continue;
+    }
+    check_buffer(b, i, next[i]);
+    const uint32_t buffer = graph_.blocks[b].buffers[i];
+    if (!sums_.is_summed(buffer)) {
+      store_.set_buffer(buffer, next[i]);
+    } else if (counts(b)) {
+      at::Tensor increment = sums_.increment_of(buffer, next[i]);
+      if (!tape.pieces.empty()) {
+        tensor_ranks_->sum(increment, "sums of buffers");
+      }
+      sums_.add(buffer, increment);
     }
   }
 }

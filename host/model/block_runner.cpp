@@ -37,6 +37,7 @@ void BlockTape::clear() {
   buffers.clear();
   aux.clear();
   has_aux = false;
+  pieces.clear();
   attention.clear();
 }
 
@@ -145,7 +146,7 @@ RankIndex BlockRunner::tensor_rank() const {
              : RankIndex{};
 }
 
-TensorRegionPtr BlockRunner::new_region(uint32_t b) const {
+TensorRegionPtr BlockRunner::new_region(uint32_t b, const std::vector<int64_t>& pieces) const {
   if (tensor_ranks_ == nullptr) {
     return tensor_region();
   }
@@ -156,7 +157,15 @@ TensorRegionPtr BlockRunner::new_region(uint32_t b) const {
   auto region = c10::make_intrusive<TensorRegion>();
   region->ranks = tensor_ranks_;
   region->block = block.name;
+  region->pieces = pieces;
   return region;
+}
+
+uint64_t BlockRunner::seed_call(uint32_t b, uint32_t salt, const std::vector<int64_t>& pieces) {
+  ExecFrame& frame = frame_of(b);
+  frame.use_stream_before(is_whole(b) ? rank_ : 0);
+  frame.use_piece(pieces.empty() ? 0 : tensor_rank().index);
+  return frame.seed_for(salt);
 }
 
 BlockTape BlockRunner::make_tape(uint32_t b) const {
@@ -224,15 +233,16 @@ void BlockRunner::forward(uint32_t b, const Pass& pass, BlockTape& tape) {
   args.add_loss = &Call::add_loss;
 
   // A recompute draws the same numbers: the seed depends only on step, microbatch and salt.
+  tape.pieces = pass.pieces;
+  piece_ = pass.pieces.empty() ? std::nullopt : std::optional(pass.pieces[tensor_rank().index]);
   ExecFrame& frame = frame_of(b);
-  frame.use_stream_before(is_whole(b) ? rank_ : 0);
-  seed_default_generators(frame.seed_for(pass.salt), store_.device());
+  seed_default_generators(seed_call(b, pass.salt, pass.pieces), store_.device());
   frame.set_recompute(pass.is_recompute);
   std::vector<at::Tensor> next_buffers;
   try {
     const ComponentIdentity& identity = identity_of(b);
     const at::AutoGradMode mode(pass.records);
-    const TensorRegionScope region(new_region(b));
+    const TensorRegionScope region(new_region(b, pass.pieces));
     const BlockWeights::Call weights = weights_for(b, pass.salt, pass.is_recompute, tape);
     const AutocastGuard autocast(store_.device(), autocast_dtype_);
     using Use = AttentionScope::Use;
@@ -252,35 +262,7 @@ void BlockRunner::forward(uint32_t b, const Pass& pass, BlockTape& tape) {
   if (!is_train_ || pass.is_recompute || block.model != 0) {
     return;
   }
-  take_buffers(b, next_buffers);
-}
-
-// The gradient of an auxiliary loss is that of its mean over the tokens of all ranks.
-void BlockRunner::share_aux_losses(uint32_t b, BlockTape& tape) {
-  for (AuxLoss& aux : tape.aux) {
-    aux.is_counted = counts(b);
-    if (divided_ != nullptr && !is_whole(b) && !aux.balance.has_value()) {
-      aux.whole_count =
-          divided_->group->sum(aux.count.to(at::kDouble).reshape({1}), "count of an auxiliary loss")
-              .reshape({});
-    }
-  }
-}
-
-void BlockRunner::take_buffers(uint32_t b, const std::vector<at::Tensor>& next) {
-  for (size_t i = 0; i < next.size(); ++i) {
-    if (!next[i].defined()) {
-      continue;
-    }
-    check_buffer(b, i, next[i]);
-    if (const uint32_t buffer = graph_.blocks[b].buffers[i]; sums_.is_summed(buffer)) {
-      if (counts(b)) {
-        sums_.add(buffer, next[i]);
-      }
-    } else {
-      store_.set_buffer(buffer, next[i]);
-    }
-  }
+  take_buffers(b, tape, next_buffers);
 }
 
 std::optional<at::ScalarType> BlockRunner::border_dtype(uint32_t v) const {
@@ -333,8 +315,8 @@ std::string BlockRunner::wrong_shape(const ModelValue& value,
                                      const at::Tensor& output) const {
   bool fits = static_cast<size_t>(output.dim()) == axes.size();
   for (size_t d = 0; fits && d < axes.size(); ++d) {
-    const bool is_divided = axes[d].name == "T" && divided_ != nullptr;
-    const int64_t wanted = is_divided            ? -1
+    const bool is_cut = axes[d].name == "T" && (divided_ != nullptr || piece_.has_value());
+    const int64_t wanted = is_cut                ? (value.is_divided ? -1 : piece_.value_or(-1))
                            : axes[d].size >= 0   ? axes[d].size
                            : axes[d].name == "B" ? num_samples_
                                                  : -1;
@@ -437,9 +419,12 @@ at::Tensor BlockRunner::seed_of(const AuxLoss& aux, const AuxScale& scale) const
   return seed.to(aux.sum.device(), aux.sum.scalar_type()).view_as(aux.sum);
 }
 
-void BlockRunner::add_grad(uint32_t b, uint32_t parameter, const at::Tensor& grad) {
+void BlockRunner::add_grad(uint32_t b,
+                           const BlockTape& tape,
+                           uint32_t parameter,
+                           const at::Tensor& grad) {
   const bool has_it = tensor_ranks_ == nullptr ||
-                      adds_gradient(graph_, b, parameter, tensor_rank(), /*has_pieces=*/false);
+                      adds_gradient(graph_, b, parameter, tensor_rank(), !tape.pieces.empty());
   if (counts(b) && has_it) {
     store_.add_grad(parameter, grad);
   }
@@ -502,7 +487,7 @@ std::vector<ValueGrad> BlockRunner::backward_by_autograd(uint32_t b,
   for (size_t i = 0; i < wrt_parameters.size(); ++i) {
     const at::Tensor& grad = result[wrt_inputs.size() + i];
     if (grad.defined()) {
-      add_grad(b, wrt_parameters[i], grad);
+      add_grad(b, tape, wrt_parameters[i], grad);
     }
   }
   // Inputs from the last to the first: the order in which one graph would add them.
@@ -549,12 +534,11 @@ BlockRunner::HandGrads BlockRunner::call_backward(uint32_t b,
   args.grad_inputs_own = grad_inputs.data();
   args.grad_parameters_own = grad_parameters.data();
   ExecFrame& frame = frame_of(b);
-  frame.use_stream_before(is_whole(b) ? rank_ : 0);
-  frame.seed_for(salt);
+  seed_call(b, salt, tape.pieces);
   frame.set_recompute(false);
   try {
     // Autocast as in forward: a hand-written backward uses its operators and saved tensors.
-    const TensorRegionScope region(new_region(b));
+    const TensorRegionScope region(new_region(b, tape.pieces));
     const AutocastGuard autocast(store_.device(), autocast_dtype_);
     models_.of(block).backward(frame.exec(), args);
     result.inputs = grad_inputs.take(identity_of(b), "backward");
@@ -583,7 +567,7 @@ std::vector<ValueGrad> BlockRunner::backward_by_hand(uint32_t b,
     if (result.parameters[i].defined() && result.wants_parameter[i]) {
       const ModelParameter& parameter = graph_.parameters[block.parameters[i]];
       check_grad(b, result.parameters[i], parameter.shape_in_block(), parameter.name);
-      add_grad(b, block.parameters[i], result.parameters[i]);
+      add_grad(b, tape, block.parameters[i], result.parameters[i]);
     }
   }
   return of_inputs;

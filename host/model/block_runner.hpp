@@ -55,8 +55,9 @@ struct BlockTape {
   std::vector<at::Tensor> saved;    // for a hand-written backward
   std::vector<at::Tensor> buffers;  // that the forward read, for a recompute
   std::vector<AuxLoss> aux;
-  bool has_aux = false;     // stays true after `aux` is dropped for a recompute
-  KeptAttention attention;  // with Pass::keeps_attention
+  bool has_aux = false;         // stays true after `aux` is dropped for a recompute
+  std::vector<int64_t> pieces;  // as Pass::pieces
+  KeptAttention attention;      // with Pass::keeps_attention
   // Call arguments, kept to save allocations.
   std::vector<const tenon_tensor*> input_handles;
   std::vector<const tenon_tensor*> parameter_handles;
@@ -124,6 +125,9 @@ class BlockRunner {
     bool records = false;       // runs under autograd
     bool is_recompute = false;  // changes no buffers; reads those that the forward read
     uint32_t salt = 0;          // for random numbers, see ExecFrame::seed_for
+    // Positions of T that each rank of the tensor group has in this call (Extent::kPiece); empty:
+    // all have the same. Such calls draw other random numbers on each rank.
+    std::vector<int64_t> pieces = {};
     // Keeps the results of attention in the tape, or, in a recompute, takes them from it.
     bool keeps_attention = false;
   };
@@ -183,15 +187,17 @@ class BlockRunner {
   std::vector<Axis> axes_of_part(const ModelValue& value) const;
   // Returns a new region for a call of block `b`; null if this rank alone runs it; the region of
   // the caller if the runner divides no blocks.
-  TensorRegionPtr new_region(uint32_t b) const;
+  TensorRegionPtr new_region(uint32_t b, const std::vector<int64_t>& pieces) const;
+  // Sets the random numbers of a call of block `b`. Returns the seed.
+  uint64_t seed_call(uint32_t b, uint32_t salt, const std::vector<int64_t>& pieces);
   RankIndex tensor_rank() const;
   void lend_buffers(uint32_t b, bool is_recompute, BlockTape& tape);
-  void take_buffers(uint32_t b, const std::vector<at::Tensor>& next);
+  void take_buffers(uint32_t b, const BlockTape& tape, const std::vector<at::Tensor>& next);
   void check_buffer(uint32_t b, size_t i, const at::Tensor& next) const;
   bool is_whole(uint32_t b) const { return !is_whole_.empty() && is_whole_[b]; }
   bool counts(uint32_t b) const { return !is_whole(b) || rank_ == 0; }
   void share_aux_losses(uint32_t b, BlockTape& tape);
-  void add_grad(uint32_t b, uint32_t parameter, const at::Tensor& grad);
+  void add_grad(uint32_t b, const BlockTape& tape, uint32_t parameter, const at::Tensor& grad);
   at::Tensor seed_of(const AuxLoss& aux, const AuxScale& scale) const;
   void check_grad(uint32_t b,
                   const at::Tensor& grad,
@@ -232,6 +238,7 @@ class BlockRunner {
   std::vector<bool> is_whole_;                 // by block; empty: sequences are not divided
   uint32_t rank_ = 0;                          // among those that divide them
   TensorRanks* tensor_ranks_ = nullptr;        // null: blocks are not divided
+  std::optional<int64_t> piece_;               // positions of the current call, if on a piece
   bool is_train_ = true;                       // of the current microbatch
   int64_t num_samples_ = 0;                    // of the current microbatch
 };

@@ -58,7 +58,7 @@ void BlockRunner::step(uint32_t b,
   try {
     const ComponentIdentity& identity = identity_of(b);
     const at::AutoGradMode no_grad(false);
-    const TensorRegionScope region(new_region(b));
+    const TensorRegionScope region(new_region(b, {}));
     const BlockWeights::Call weights = weights_for(b, b, /*is_recompute=*/false, tape);
     const AutocastGuard autocast(store_.device(), autocast_dtype_);
     generation.step(frame.exec(), args);

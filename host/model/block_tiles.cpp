@@ -49,26 +49,38 @@ TiledCall::TiledCall(BlockRunner& blocks,
                      const ModelGraph& graph,
                      uint32_t b,
                      const std::vector<at::Tensor>& inputs,
-                     int64_t positions,
-                     uint32_t salt)
+                     Tiling tiling)
     : blocks_(blocks),
       graph_(graph),
       b_(b),
       inputs_(inputs),
-      salt_(salt),
+      tiling_(std::move(tiling)),
       tape_(blocks.make_tape(b)) {
   const auto given =
       std::ranges::find_if(inputs, [](const at::Tensor& input) { return input.defined(); });
   TENON_ASSERT(given != inputs.end(), "a tokenwise block has an input that is always given");
   const uint32_t v = graph.blocks[b].inputs[static_cast<size_t>(given - inputs.begin())];
   num_positions_ = given->size(*axis_of_positions(graph.values[v]));
-  for (int64_t begin = 0; begin == 0 || begin < num_positions_; begin += positions) {
-    tiles_.push_back({begin, std::min(positions, num_positions_ - begin)});
+  const std::vector<int64_t>& pieces = tiling_.pieces;
+  const int64_t longest = pieces.empty() ? num_positions_ : std::ranges::max(pieces);
+  for (int64_t begin = 0; begin == 0 || begin < longest; begin += tiling_.positions) {
+    const int64_t first = std::min(begin, num_positions_);
+    tiles_.push_back({first, std::min(tiling_.positions, num_positions_ - first)});
   }
 }
 
 uint32_t TiledCall::salt(size_t tile) const {
-  return salt_ + static_cast<uint32_t>(tile) * graph_.blocks[b_].num_siblings;
+  return tiling_.salt + static_cast<uint32_t>(tile) * graph_.blocks[b_].num_siblings;
+}
+
+// The positions of a tile that each rank has.
+std::vector<int64_t> TiledCall::pieces(size_t tile) const {
+  std::vector<int64_t> pieces = tiling_.pieces;
+  for (int64_t& length : pieces) {
+    const int64_t left = length - static_cast<int64_t>(tile) * tiling_.positions;
+    length = std::clamp(left, int64_t{0}, tiling_.positions);
+  }
+  return pieces;
 }
 
 at::Tensor TiledCall::part(uint32_t v, const at::Tensor& whole, Tile tile) const {
@@ -100,8 +112,12 @@ void TiledCall::run(size_t tile, bool records, bool is_recompute) {
     tape_.inputs.push_back(
         as_leaf(part(v, inputs_[i], tiles_[tile]), records && blocks_.needs_grad(v)));
   }
-  blocks_.forward(
-      b_, {.records = records, .is_recompute = is_recompute, .salt = salt(tile)}, tape_);
+  blocks_.forward(b_,
+                  {.records = records,
+                   .is_recompute = is_recompute,
+                   .salt = salt(tile),
+                   .pieces = pieces(tile)},
+                  tape_);
   blocks_.refuse_aux_losses(b_, tape_, "tiles (train.tile)");
 }
 

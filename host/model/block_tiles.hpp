@@ -22,17 +22,23 @@ namespace tenon {
 // forward may be repeated, autograd makes its backward, and it has no state buffer.
 std::vector<bool> tileable_blocks(const ModelGraph& graph);
 
-// One call of a block in tiles of at most `positions` positions.
+// How a call runs in tiles.
+struct Tiling {
+  int64_t positions = 0;  // at most, of each tile
+  uint32_t salt = 0;      // of the whole block; each tile has a separate stream of random numbers
+  // As BlockRunner::Pass: ranks run equally many tiles, of their pieces. The last may be empty.
+  std::vector<int64_t> pieces = {};
+};
+
+// One call of a block in tiles.
 class TiledCall {
  public:
-  // `inputs` are the whole inputs of block `b`, undefined if absent. `salt` is that of the whole
-  // block; each tile draws from a separate stream of random numbers. References are borrowed.
+  // `inputs` are the whole inputs of block `b`, undefined if absent. References are borrowed.
   TiledCall(BlockRunner& blocks,
             const ModelGraph& graph,
             uint32_t b,
             const std::vector<at::Tensor>& inputs,
-            int64_t positions,
-            uint32_t salt);
+            Tiling tiling);
 
   // Returns the outputs as later blocks see them, by output. `is_recompute`: changes no buffer.
   // Errors  those of the block; plugin.bad_result for an auxiliary loss
@@ -53,12 +59,13 @@ class TiledCall {
   at::Tensor part(uint32_t v, const at::Tensor& whole, Tile tile) const;
   void put(uint32_t v, const at::Tensor& part, Tile tile, at::Tensor& whole) const;
   uint32_t salt(size_t tile) const;
+  std::vector<int64_t> pieces(size_t tile) const;
 
   BlockRunner& blocks_;
   const ModelGraph& graph_;
   const uint32_t b_;
   const std::vector<at::Tensor>& inputs_;
-  const uint32_t salt_;
+  const Tiling tiling_;
   int64_t num_positions_ = 0;  // of T
   std::vector<Tile> tiles_;
   BlockTape tape_;  // of the current tile

@@ -8,6 +8,7 @@
 
 #include "host/model/block_runner.hpp"
 #include "host/model/graph_facts.hpp"
+#include "host/model/position_levels.hpp"
 #include "host/model/program.hpp"
 #include "host/model/row_source.hpp"
 #include "host/model/sequence_group.hpp"
@@ -44,8 +45,9 @@ struct PassServices {
   int64_t tile = 0;                        // positions; 0: no tiles
   at::ScalarType compute_dtype = at::kFloat;
   SequenceGroup* sequences = nullptr;  // null: sequences are not divided among ranks
-  std::vector<bool> is_whole = {};     // by block, where sequences are divided (whole_blocks)
   TensorGroup* tensor = nullptr;       // null: blocks are not divided among ranks
+  bool has_pieces = false;             // the ranks of `tensor` divide positions between blocks
+  std::vector<Extent> extents = {};    // by block, where ranks divide positions (block_extents)
 };
 
 class MicrobatchState {
@@ -64,6 +66,7 @@ class MicrobatchState {
     RowSource::Lookup lookup = RowSource::Lookup::kTrain;
     SequenceGroup* sequences = nullptr;  // if `batch` is a part
     TensorGroup* tensor = nullptr;       // if blocks are divided
+    bool has_pieces = false;             // its ranks have pieces of the positions
   };
   // Starts a pass on a state that is clear: sets the values that are fields of the batch, in the
   // compute dtype if they are declared so. Borrows program and batch.
@@ -75,7 +78,11 @@ class MicrobatchState {
 
   // Returns a value, detached. Undefined if it was not computed, is an optional input that the
   // batch lacks, or was dropped. With tensor(), a value with `is_divided` is the part of this rank.
+  // It has the positions that extent() says.
   const at::Tensor& value(uint32_t v) const { return values_[v]; }
+  // Returns the value with the positions of the part: a collective call of the tensor group if this
+  // rank has a piece. Losses and metrics see it.
+  at::Tensor value_of_part(uint32_t v) const;
   // Returns the whole of a value, if gather_values was called after it was computed.
   const at::Tensor& whole_value(uint32_t v) const {
     const std::vector<at::Tensor>& whole = divided_.whole_values;
@@ -89,9 +96,11 @@ class MicrobatchState {
   const std::vector<AuxLoss>& aux_losses() const { return aux_losses_; }
   const CallPoint& point() const { return point_; }
   // What each rank has of the sequences; null if this rank has them whole.
-  const DividedSequences* divided() const {
-    return divided_.sequences.has_value() ? &*divided_.sequences : nullptr;
-  }
+  const DividedSequences* divided() const { return divided_.positions.sequences(); }
+  const PositionLevels& positions() const { return divided_.positions; }
+  // Returns which positions this rank has of a value: pieces of what blocks make with an axis T,
+  // except divided values and what is made in chunks. Fields of the batch are parts.
+  Extent extent(uint32_t v) const;
   // The ranks that divide blocks; null if this rank runs them alone.
   TensorGroup* tensor() const { return divided_.tensor; }
   const LossChunk& chunk() const { return chunk_; }
@@ -100,6 +109,8 @@ class MicrobatchState {
   // last to the first.
   // Shapes  grad: that of the value
   void add_grad(uint32_t v, at::Tensor grad);
+  // Adds the gradient of value_of_part(), the same on all ranks of the tensor group.
+  void add_grad_of_part(uint32_t v, at::Tensor grad);
 
  private:
   friend class ProgramRunner;  // chunks, and the end of a step
@@ -112,9 +123,14 @@ class MicrobatchState {
   };
   // What this rank has parts of.
   struct Divided {
-    std::optional<DividedSequences> sequences = {};
+    PositionLevels positions = {};
     TensorGroup* tensor = nullptr;              // borrowed; null: blocks are not divided
     std::vector<at::Tensor> whole_values = {};  // by value; empty: none are gathered
+  };
+  // Inputs of the last block while the losses run in chunks.
+  struct ChunkInputs {
+    std::vector<at::Tensor> grads = {};  // by input: of the chunks so far
+    std::vector<at::Tensor> parts = {};  // by value: what chunks are cut from, if it was gathered
   };
   // Gradients of the inputs of a block, between kBackward and kAddGradients.
   struct Returned {
@@ -139,9 +155,9 @@ class MicrobatchState {
   std::vector<AuxLoss> aux_losses_;
   Returned returned_;
   LossChunk chunk_;
-  std::vector<at::Tensor> chunk_grads_;  // by input of the last block: of the chunks so far
-  std::vector<Moved> moved_;             // oldest first
-  std::vector<uint32_t> whole_groups_;   // that this microbatch has gathered
+  ChunkInputs chunk_inputs_;
+  std::vector<Moved> moved_;            // oldest first
+  std::vector<uint32_t> whole_groups_;  // that this microbatch has gathered
 };
 
 }  // namespace tenon

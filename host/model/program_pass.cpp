@@ -156,8 +156,21 @@ uint32_t ProgramPass::salt(uint32_t b) const {
   return block.number + state_.chunk_.number * block.num_siblings;
 }
 
-at::Tensor ProgramPass::chunk_of(uint32_t v) const {
-  const at::Tensor& whole = state_.values_[v];
+// A piece is gathered before the first chunk: chunks are of the part.
+const at::Tensor& ProgramPass::cut_into_chunks(uint32_t v) {
+  if (state_.extent(v) != Extent::kPiece) {
+    return state_.values_[v];
+  }
+  state_.chunk_inputs_.parts.resize(graph_.values.size());
+  at::Tensor& part = state_.chunk_inputs_.parts[v];
+  if (!part.defined()) {
+    part = state_.value_of_part(v);
+  }
+  return part;
+}
+
+at::Tensor ProgramPass::chunk_of(uint32_t v) {
+  const at::Tensor& whole = cut_into_chunks(v);
   return whole.defined()
              ? whole.narrow(
                    *axis_of_positions(graph_.values[v]), state_.chunk_.begin, state_.chunk_.length)
@@ -179,17 +192,14 @@ void ProgramPass::forward(const Instruction& instruction) {
   }
   const bool is_again = instruction.has(kIsAgain);
   if (instruction.has(kInTiles)) {
-    TiledCall call(services_.blocks, graph_, b, tape.inputs, services_.tile, salt(b));
-    std::vector<at::Tensor> outputs = call.forward(is_again);
-    for (size_t i = 0; i < outputs.size(); ++i) {
-      state_.values_[block.outputs[i]] = std::move(outputs[i]);
-    }
+    run_tiles(b, tape.inputs, is_again);
     return;
   }
   services_.blocks.forward(b,
                            {.records = records,
                             .is_recompute = is_again,
                             .salt = salt(b),
+                            .pieces = pieces_of(b),
                             .keeps_attention = instruction.has(kKeepsAttention)},
                            tape);
   if (is_chunk) {
@@ -203,9 +213,32 @@ void ProgramPass::forward(const Instruction& instruction) {
   for (const AuxLoss& aux : tape.aux) {
     if (aux.is_counted) {
       state_.aux_losses_.push_back(aux);
-      state_.aux_losses_.back().sum = aux.sum.detach();
+      state_.aux_losses_.back().sum = sum_of_pieces(b, aux.sum);
     }
   }
+}
+
+// Returns a sum over tokens, detached, with those of the other pieces that the block ran on.
+at::Tensor ProgramPass::sum_of_pieces(uint32_t b, const at::Tensor& sum) const {
+  if (pieces_of(b).empty()) {
+    return sum.detach();
+  }
+  at::Tensor total = sum.detach().clone(at::MemoryFormat::Contiguous);
+  services_.tensor->sum(total, "auxiliary losses of " + graph_.blocks[b].name);
+  return total;
+}
+
+void ProgramPass::run_tiles(uint32_t b, const std::vector<at::Tensor>& inputs, bool is_recompute) {
+  const std::vector<uint32_t>& outputs = graph_.blocks[b].outputs;
+  TiledCall call(services_.blocks, graph_, b, inputs, tiling_of(b));
+  std::vector<at::Tensor> made = call.forward(is_recompute);
+  for (size_t i = 0; i < made.size(); ++i) {
+    state_.values_[outputs[i]] = value_of(b, outputs[i], made[i]);
+  }
+}
+
+Tiling ProgramPass::tiling_of(uint32_t b) const {
+  return {.positions = services_.tile, .salt = salt(b), .pieces = pieces_of(b)};
 }
 
 void ProgramPass::take_outputs(uint32_t b) {
@@ -247,63 +280,90 @@ void ProgramPass::drop_from_tapes(uint32_t v) {
   }
 }
 
-// ---- sequences that are divided among ranks ----
+// ---- positions that are divided among ranks ----
 
-bool ProgramPass::is_whole(uint32_t b) const {
-  return state_.divided() != nullptr && services_.is_whole[b];
+// Returns the positions on which the block runs now.
+Extent ProgramPass::extent_of(uint32_t b) const {
+  return services_.extents.empty() || state_.chunk_.number > 0 ? Extent::kPart
+                                                               : services_.extents[b];
 }
 
-// Returns what a block reads of a value: all positions if it runs whole.
+// Returns the positions that an input or an output has inside of a block. Divided blocks exchange
+// units of the part.
+Extent ProgramPass::extent_in(uint32_t b, uint32_t v) const {
+  const bool is_in_region = graph_.values[v].is_divided && graph_.blocks[b].is_divided;
+  return is_in_region ? std::max(extent_of(b), Extent::kPart) : extent_of(b);
+}
+
+std::vector<int64_t> ProgramPass::pieces_of(uint32_t b) const {
+  return extent_of(b) == Extent::kPiece ? state_.positions().pieces() : std::vector<int64_t>();
+}
+
+// Returns what a block reads of a value.
 at::Tensor ProgramPass::input_of(uint32_t b, uint32_t v) const {
   const at::Tensor value = all_units(b, v, state_.values_[v]);
-  if (!is_whole(b) || !value.defined()) {
-    return value;
-  }
+  const Extent held = state_.extent(v);
+  const Extent inside = extent_in(b, v);
   const auto axis = axis_of_positions(graph_.values[v]);
-  if (!axis.has_value()) {
+  if (!value.defined() || !axis.has_value() || held == inside) {
     return value;
   }
-  const DividedSequences& divided = *state_.divided();
-  return divided.group->whole(value, *axis, divided.parts, "inputs of " + graph_.blocks[b].name);
+  return state_.positions()
+      .convert(value, *axis, held, inside, "inputs of " + graph_.blocks[b].name)
+      .contiguous();
 }
 
 // Returns what this rank keeps of the output of a block.
 at::Tensor ProgramPass::value_of(uint32_t b, uint32_t v, const at::Tensor& output) const {
-  if (!is_whole(b)) {
-    return output;
-  }
+  const Extent made = extent_in(b, v);
+  const Extent held = state_.extent(v);
   const auto axis = axis_of_positions(graph_.values[v]);
-  if (!axis.has_value()) {
+  if (made == held || !axis.has_value()) {
     return output;
   }
-  const DividedSequences& divided = *state_.divided();
-  return divided.group->part(output, *axis, divided.parts).contiguous();
+  return state_.positions()
+      .convert(output, *axis, made, held, "outputs of " + graph_.blocks[b].name)
+      .contiguous();
 }
 
-// Returns the gradient of a value that a whole block made, from the parts or the shares of all
+// Returns the gradient of an output inside of the block, from the ranges or the shares of all
 // ranks.
-at::Tensor ProgramPass::whole_gradient(uint32_t v) const {
+at::Tensor ProgramPass::gradient_in(uint32_t b, uint32_t v) const {
   const at::Tensor& grad = state_.grads_[v];
   if (!grad.defined()) {
     return grad;
   }
-  const DividedSequences& divided = *state_.divided();
   const std::string what = "gradients of " + graph_.values[v].name;
-  const auto axis = axis_of_positions(graph_.values[v]);
-  return axis.has_value() ? divided.group->whole(grad, *axis, divided.parts, what)
-                          : divided.group->sum(grad, what);
+  if (const auto axis = axis_of_positions(graph_.values[v])) {
+    return state_.positions().convert(grad, *axis, state_.extent(v), extent_in(b, v), what);
+  }
+  return is_whole(b) ? state_.divided()->group->sum(grad, what) : grad;
 }
 
-// Keeps what this rank adds to the gradients of the inputs of a whole block. Values without
-// positions get theirs from the first rank.
-void ProgramPass::cut_gradients(std::vector<ValueGrad>& of_inputs) const {
-  const DividedSequences& divided = *state_.divided();
+bool ProgramPass::is_whole(uint32_t b) const {
+  return state_.divided() != nullptr && extent_of(b) == Extent::kWhole;
+}
+
+// Keeps what this rank adds to the gradients of the inputs of a block. Those of values without
+// positions come from the first rank if the block ran whole. Gradients of chunks are cut at the
+// end.
+void ProgramPass::cut_gradients(uint32_t b, std::vector<ValueGrad>& of_inputs) const {
   for (ValueGrad& input : of_inputs) {
-    const auto axis = axis_of_positions(graph_.values[input.value]);
-    if (axis.has_value()) {
-      input.grad = divided.group->part(input.grad, *axis, divided.parts).contiguous();
-    } else if (!divided.group->is_first()) {
+    const uint32_t v = input.value;
+    if (!input.grad.defined()) {
+      continue;
+    }
+    const auto axis = axis_of_positions(graph_.values[v]);
+    const Extent inside = extent_in(b, v);
+    const Extent held = state_.extent(v);
+    if (axis.has_value() && inside != held && state_.chunk_.number == 0) {
+      const std::string what = "gradients of inputs of " + graph_.blocks[b].name;
+      input.grad = state_.positions().convert(input.grad, *axis, inside, held, what).contiguous();
+    } else if (!axis.has_value() && is_whole(b) && !state_.divided()->group->is_first()) {
       input.grad = at::zeros_like(input.grad);
+    }
+    if (reads_all_units(b, v)) {
+      input.grad = services_.tensor->part_of_gradient(input.grad, *graph_.values[v].split);
     }
   }
 }
@@ -337,16 +397,6 @@ at::Tensor ProgramPass::all_units(uint32_t b, uint32_t v, const at::Tensor& held
              ? services_.tensor->whole(
                    held, *graph_.values[v].split, "inputs of " + graph_.blocks[b].name)
              : held;
-}
-
-// Keeps what this rank adds to the gradients of its parts. All ranks have those of the whole.
-void ProgramPass::cut_units(uint32_t b, std::vector<ValueGrad>& of_inputs) const {
-  for (ValueGrad& input : of_inputs) {
-    if (input.grad.defined() && reads_all_units(b, input.value)) {
-      input.grad =
-          services_.tensor->part_of_gradient(input.grad, *graph_.values[input.value].split);
-    }
-  }
 }
 
 // ---- activations that leave memory ----
@@ -420,11 +470,7 @@ void ProgramPass::forward_again(const Instruction& instruction) {
   BlockTape& tape = state_.tapes_[b];
   std::vector<at::Tensor> inputs = kept_inputs(b);
   if (instruction.has(kInTiles)) {
-    TiledCall call(services_.blocks, graph_, b, inputs, services_.tile, salt(b));
-    std::vector<at::Tensor> outputs = call.forward(/*is_recompute=*/true);
-    for (size_t i = 0; i < outputs.size(); ++i) {
-      state_.values_[block.outputs[i]] = std::move(outputs[i]);
-    }
+    run_tiles(b, inputs, /*is_recompute=*/true);
     return;
   }
   for (size_t i = 0; i < inputs.size(); ++i) {
@@ -435,6 +481,7 @@ void ProgramPass::forward_again(const Instruction& instruction) {
                            {.records = true,
                             .is_recompute = true,
                             .salt = salt(b),
+                            .pieces = pieces_of(b),
                             .keeps_attention = instruction.has(kKeepsAttention)},
                            tape);
   for (size_t i = 0; i < block.outputs.size(); ++i) {
@@ -455,26 +502,22 @@ void ProgramPass::backward(const Instruction& instruction) {
   }
   std::vector<at::Tensor> grads;
   grads.reserve(block.outputs.size());
-  const bool whole = is_whole(b);
   for (const uint32_t v : block.outputs) {
-    grads.push_back(whole ? whole_gradient(v) : state_.grads_[v]);
+    grads.push_back(gradient_in(b, v));
   }
   state_.returned_.block = b;
   if (instruction.has(kInTiles)) {
     const std::vector<at::Tensor> inputs = kept_inputs(b);
-    TiledCall call(services_.blocks, graph_, b, inputs, services_.tile, salt(b));
+    TiledCall call(services_.blocks, graph_, b, inputs, tiling_of(b));
     state_.returned_.of_inputs = call.backward(grads, state_.aux_scale_);
-    cut_units(b, state_.returned_.of_inputs);
+    cut_gradients(b, state_.returned_.of_inputs);
     return;
   }
   // Blocks that run in chunks have no auxiliary losses.
   const AuxScale scale = instruction.has(kInChunk) ? AuxScale() : state_.aux_scale_;
   state_.returned_.of_inputs =
       services_.blocks.backward(b, salt(b), state_.tapes_[b], grads, scale);
-  if (whole) {
-    cut_gradients(state_.returned_.of_inputs);
-  }
-  cut_units(b, state_.returned_.of_inputs);
+  cut_gradients(b, state_.returned_.of_inputs);
   if (instruction.has(kInChunk)) {
     for (const uint32_t v : block.outputs) {
       state_.grads_[v].reset();
@@ -488,11 +531,11 @@ void ProgramPass::add_gradients(const Instruction& instruction) {
   if (instruction.when == When::kInLastChunk) {
     const std::vector<uint32_t>& inputs = graph_.blocks[b].inputs;
     for (size_t i = inputs.size(); i-- > 0;) {
-      if (state_.chunk_grads_[i].defined()) {
-        state_.add_grad(inputs[i], std::move(state_.chunk_grads_[i]));
+      if (state_.chunk_inputs_.grads[i].defined()) {
+        state_.add_grad_of_part(inputs[i], std::move(state_.chunk_inputs_.grads[i]));
       }
     }
-    state_.chunk_grads_.clear();
+    state_.chunk_inputs_ = {};
     agree_on_gradients();
     return;
   }
@@ -511,7 +554,7 @@ void ProgramPass::add_gradients(const Instruction& instruction) {
 // Sums the gradients of a chunk as add_grad does, and copies them to their place.
 void ProgramPass::put_pieces(const Instruction& instruction) {
   const std::vector<uint32_t>& inputs = graph_.blocks[instruction.block].inputs;
-  state_.chunk_grads_.resize(inputs.size());
+  state_.chunk_inputs_.grads.resize(inputs.size());
   std::vector<ValueGrad> pieces;
   for (ValueGrad& input : std::exchange(state_.returned_, {}).of_inputs) {
     at::Tensor grad = input.grad.to(state_.values_[input.value].scalar_type());
@@ -523,9 +566,9 @@ void ProgramPass::put_pieces(const Instruction& instruction) {
     }
   }
   for (const ValueGrad& piece : pieces) {
-    const at::Tensor& value = state_.values_[piece.value];
+    const at::Tensor& value = cut_into_chunks(piece.value);
     const auto i = static_cast<size_t>(std::ranges::find(inputs, piece.value) - inputs.begin());
-    at::Tensor& whole = state_.chunk_grads_[i];
+    at::Tensor& whole = state_.chunk_inputs_.grads[i];
     if (!whole.defined()) {
       whole = at::zeros_like(value);
     }

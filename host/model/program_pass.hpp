@@ -5,6 +5,7 @@
 #pragma once
 
 #include "host/model/block_runner.hpp"
+#include "host/model/block_tiles.hpp"
 #include "host/model/microbatch_state.hpp"
 #include "host/model/program_visitor.hpp"
 #include "host/tensor/trace_span.hpp"
@@ -68,20 +69,26 @@ class ProgramPass : public ProgramVisitor {
   void move_away(const Instruction& instruction);
   void bring_back(const Instruction& instruction);
 
-  // ---- sequences that are divided among ranks ----
-  bool is_whole(uint32_t b) const;
+  // ---- positions that are divided among ranks ----
+  Extent extent_of(uint32_t b) const;
+  Extent extent_in(uint32_t b, uint32_t v) const;
+  std::vector<int64_t> pieces_of(uint32_t b) const;
   at::Tensor input_of(uint32_t b, uint32_t v) const;
   at::Tensor value_of(uint32_t b, uint32_t v, const at::Tensor& output) const;
-  at::Tensor whole_gradient(uint32_t v) const;
-  void cut_gradients(std::vector<ValueGrad>& of_inputs) const;
+  at::Tensor gradient_in(uint32_t b, uint32_t v) const;
+  bool is_whole(uint32_t b) const;
+  void cut_gradients(uint32_t b, std::vector<ValueGrad>& of_inputs) const;
+  at::Tensor sum_of_pieces(uint32_t b, const at::Tensor& sum) const;
   void agree_on_gradients();
 
   // ---- blocks that are divided among ranks ----
   bool reads_all_units(uint32_t b, uint32_t v) const;
-  void cut_units(uint32_t b, std::vector<ValueGrad>& of_inputs) const;
 
+  void run_tiles(uint32_t b, const std::vector<at::Tensor>& inputs, bool is_recompute);
+  Tiling tiling_of(uint32_t b) const;
   std::vector<at::Tensor> kept_inputs(uint32_t b) const;
-  at::Tensor chunk_of(uint32_t v) const;
+  const at::Tensor& cut_into_chunks(uint32_t v);
+  at::Tensor chunk_of(uint32_t v);
   uint32_t salt(uint32_t b) const;
 
   const PassServices& services_;

@@ -13,6 +13,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -43,6 +44,18 @@ std::shared_ptr<PassPrograms> programs_of(const RunnerOptions& options,
                      .has_many_ranks = groups != nullptr && groups->has_many_ranks()});
 }
 
+std::vector<Extent> extents_for(const BlockRunner& blocks,
+                                const ModelGraph& graph,
+                                bool has_parts,
+                                const RunnerOptions& options) {
+  if (!has_parts && !options.has_pieces) {
+    return {};
+  }
+  return block_extents(graph,
+                       {.has_parts = has_parts, .has_pieces = options.has_pieces},
+                       [&blocks](uint32_t i) { return blocks.sums().is_summed(i); });
+}
+
 }  // namespace
 
 ProgramRunner::ProgramRunner(ModelList models,
@@ -70,13 +83,16 @@ ProgramRunner::ProgramRunner(ModelList models,
                 .tile = options_.tile,
                 .compute_dtype = base.compute_dtype,
                 .sequences = sequences,
-                .is_whole = sequences != nullptr ? whole_blocks(graph_) : std::vector<bool>(),
-                .tensor = tensor} {
+                .tensor = tensor,
+                .has_pieces = options_.has_pieces,
+                .extents = extents_for(blocks_, graph_, sequences != nullptr, options_)} {
+  TENON_ASSERT(tensor != nullptr || !options_.has_pieces,
+               "the ranks of a tensor group hold pieces");
   if (tensor != nullptr) {
     blocks_.divide(*tensor);
   }
   if (sequences != nullptr) {
-    blocks_.run_whole(services_.is_whole, sequences->rank());
+    blocks_.run_whole(whole_blocks(graph_), sequences->rank());
   }
   for (uint32_t b = 0; b < facts().num_blocks(); ++b) {
     TENON_ASSERT(rows != nullptr || facts().rows_first_read_by(b).empty(),
@@ -100,7 +116,8 @@ void ProgramRunner::start(MicrobatchState& state,
                .point = point,
                .lookup = lookup,
                .sequences = services_.sequences,
-               .tensor = services_.tensor},
+               .tensor = services_.tensor,
+               .has_pieces = services_.has_pieces},
               services_.compute_dtype);
 }
 
@@ -144,12 +161,16 @@ void ProgramRunner::forward(MicrobatchState& state,
   }
 }
 
-// Returns the size of T.
+// Returns the size of T that chunks are cut from.
 int64_t ProgramRunner::num_positions(const MicrobatchState& state) const {
   const std::vector<uint32_t>& inputs = graph_.blocks.back().inputs;
   const auto given =
       std::ranges::find_if(inputs, [&state](uint32_t v) { return state.values_[v].defined(); });
   TENON_ASSERT(given != inputs.end(), "the last block has an input that is always given");
+  if (state.extent(*given) == Extent::kPiece) {
+    const std::vector<int64_t>& pieces = state.positions().pieces();
+    return std::accumulate(pieces.begin(), pieces.end(), int64_t{0});
+  }
   return state.values_[*given].size(*axis_of_positions(graph_.values[*given]));
 }
 

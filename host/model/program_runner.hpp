@@ -41,6 +41,8 @@ struct RunnerOptions {
   std::optional<std::vector<uint32_t>> kept = {};
   // Divided values are gathered after each forward, for MicrobatchState::whole_value.
   bool gathers_values = false;
+  // The ranks of a tensor group have pieces of the positions between blocks (Extent::kPiece).
+  bool has_pieces = false;
   // The programs of these options; null: the runner compiles them.
   std::shared_ptr<PassPrograms> programs = nullptr;
 };
@@ -51,7 +53,7 @@ class ProgramRunner {
   // `rows` provides the values that come from tables; null if there are none. `activations`
   // receives what units keep for backward; null: it stays. With `sequences`, batches are parts,
   // and blocks that cannot run on parts run whole. With `tensor`, the ranks of the group run the
-  // divided blocks of the graph together. References are borrowed.
+  // divided blocks of the graph together; it is needed for pieces. References are borrowed.
   // Errors  as BlockRunner
   ProgramRunner(ModelList models,
                 ParameterStore& store,

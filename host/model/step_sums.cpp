@@ -59,11 +59,17 @@ StepSums::StepSums(const ComponentInstance& model, const ModelGraph& graph, Para
   }
 }
 
-void StepSums::add(uint32_t buffer, const at::Tensor& next) {
-  at::Tensor& sum = sums_[*index_of_[buffer]];
-  const at::Tensor wide = next.detach().to(sum.scalar_type());
-  const bool is_state = store_.graph().buffers[buffer].kind == TENON_BUFFER_STATE;
-  sum.add_(is_state ? wide - store_.buffer(buffer) : wide);
+at::Tensor StepSums::increment_of(uint32_t buffer, const at::Tensor& next) const {
+  const at::Tensor& sum = sums_[*index_of_[buffer]];
+  at::Tensor increment = at::empty_like(sum).copy_(next.detach());
+  if (store_.graph().buffers[buffer].kind == TENON_BUFFER_STATE) {
+    increment.sub_(store_.buffer(buffer));
+  }
+  return increment;
+}
+
+void StepSums::add(uint32_t buffer, const at::Tensor& increment) {
+  sums_[*index_of_[buffer]].add_(increment);
 }
 
 void StepSums::apply() {

@@ -36,9 +36,10 @@ class StepSums {
   bool is_summed(uint32_t buffer) const {
     return buffer < index_of_.size() && index_of_[buffer].has_value();
   }
-  // Adds what a forward returned for a summed buffer.
-  // Shapes  next: the shape of the buffer
-  void add(uint32_t buffer, const at::Tensor& next);
+  // Returns by how much a forward that returned `next` for a summed buffer increments the sum.
+  // Shapes  next: the shape of the buffer; the result is contiguous, i64 or f64, and new
+  at::Tensor increment_of(uint32_t buffer, const at::Tensor& next) const;
+  void add(uint32_t buffer, const at::Tensor& increment);
   // The sums, for ranks to add up in place.
   std::vector<at::Tensor>& buffer_sums() { return sums_; }
   // Sets summed state buffers to their values after the step.

@@ -46,8 +46,8 @@ uint32_t ExecFrame::stop_requested(const tenon_exec* exec) {
 uint64_t ExecFrame::seed_for(uint32_t salt) {
   // Evaluation and generation use separate streams, so that their frequency does not change
   // training.
-  const uint64_t stream =
-      (call_.exec.step << 1) | (call_.exec.mode == TENON_MODE_TRAIN ? uint64_t{1} : uint64_t{0});
+  const uint64_t stream = (uint64_t{piece_} << 48) | (call_.exec.step << 1) |
+                          (call_.exec.mode == TENON_MODE_TRAIN ? uint64_t{1} : uint64_t{0});
   const uint64_t index =
       ((random_stream_ - ranks_before_) << 48) | (uint64_t{call_.exec.microbatch} << 24) | salt;
   call_.exec.seed = random_bits(run_seed_, stream, index);

@@ -74,6 +74,9 @@ class ExecFrame {
   // Draws the random numbers of the rank `ranks` before this one, from the next seed on. 0: its
   // own.
   void use_stream_before(uint64_t ranks) { ranks_before_ = ranks; }
+  // Draws other random numbers for each piece of the positions of a part, from the next seed on. 0:
+  // the first piece, or the part.
+  void use_piece(uint32_t index) { piece_ = index; }
   void set_recompute(bool is_recompute) { call_.exec.is_recompute = is_recompute ? 1 : 0; }
 
   const tenon_exec& exec() const { return call_.exec; }
@@ -90,6 +93,7 @@ class ExecFrame {
   uint64_t run_seed_;
   uint64_t random_stream_;
   uint64_t ranks_before_ = 0;
+  uint32_t piece_ = 0;
   Call call_{};
 };
 

@@ -174,8 +174,8 @@ BoundInputs InputBinding::gather(const MicrobatchState* values,
     at::Tensor input;
     if (binding.value.has_value()) {
       if (outputs != Outputs::kAbsent) {
-        input =
-            as_wanted(binding.port, seen(i, values->value(*binding.value).detach()), compute_dtype);
+        input = as_wanted(
+            binding.port, seen(i, values->value_of_part(*binding.value).detach()), compute_dtype);
         if (outputs == Outputs::kLeaves && values->needs_grad(*binding.value) &&
             input.is_floating_point()) {
           input.set_requires_grad(true);

@@ -360,7 +360,7 @@ void LossSet::backward(MicrobatchState& values,
     for (size_t k = wanted.size(); k-- > 0;) {
       if (grads[k].defined()) {
         at::Tensor grad = entry.binding.part_of(wanted[k], std::move(grads[k]), call.whole);
-        values.add_grad(*entry.binding.value(wanted[k]), std::move(grad));
+        values.add_grad_of_part(*entry.binding.value(wanted[k]), std::move(grad));
       }
     }
   }
