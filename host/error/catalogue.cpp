@@ -55,7 +55,7 @@ constexpr auto kErrors = std::to_array<ErrorEntry>({
     {"data.empty", ExitCode::kRecipe, "a dataset gave no samples"},
     {"data.no_positions",
      ExitCode::kRecipe,
-     "parallel.context divides sequences, but no field of the data has an axis T"},
+     "parallel divides positions of sequences, but no field of the data has an axis T"},
     {"data.no_tokens", ExitCode::kFailed, "train.tokens is set, but the dataset counts no tokens"},
     {"data.too_long", ExitCode::kRecipe, "a sample is longer than a row of packing"},
     {"device.bad_threads",

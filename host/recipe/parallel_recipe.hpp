@@ -20,6 +20,7 @@ struct ParallelRecipe {
   std::int64_t replicate = 1;  // -1: all ranks that `shard` leaves
   std::int64_t shard = -1;
   std::int64_t tensor = 1;
+  bool sequence_parallel = false;
   std::int64_t context = 1;
   ContextExchange context_by = ContextExchange::kUlysses;
   UndeclaredBlocks undeclared = UndeclaredBlocks::kRefuse;
@@ -51,6 +52,10 @@ struct ParallelRecipe {
         .min(1)
         .max(1000000)
         .doc("ranks that divide the parameters of each block among them, and have the same data");
+    s.key("sequence_parallel", &ParallelRecipe::sequence_parallel)
+        .doc(
+            "between blocks, each rank of a tensor group has a piece of the positions, so that "
+            "activations are divided too; needs tensor above 1");
     s.key("context", &ParallelRecipe::context)
         .min(1)
         .max(1000000)

@@ -58,6 +58,13 @@ const RuleTable<Recipe> kTrainingRules = {
          },
      .what = "/parallel shards parameters on a single rank",
      .way_out = "remove one of the keys"},
+    {.keys = {"parallel/sequence_parallel", "parallel/tensor"},
+     .broken =
+         [](const Recipe& recipe) {
+           return recipe.parallel.sequence_parallel && recipe.parallel.tensor == 1;
+         },
+     .what = "no ranks divide blocks",
+     .way_out = "set tensor to a degree above 1, or remove the key"},
 };
 
 // ---- activations ----

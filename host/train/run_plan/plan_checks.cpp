@@ -115,11 +115,12 @@ bool has_positions(const FieldInfo& field) {
   return position_axis(field.axes).has_value();
 }
 
-void check_positions(DataSource& source) {
+// `way_out`: "set it to 1"
+void check_positions(DataSource& source, const std::string& key, const char* way_out) {
   if (std::ranges::none_of(*source.info().schema, has_positions)) {
     throw Error("data.no_positions",
-                "/parallel/context divides the positions of sequences, and no field of " +
-                    source.name() + " has an axis \"T\"; set it to 1");
+                "/parallel/" + key + " divides the positions of sequences, and no field of " +
+                    source.name() + " has an axis \"T\"; " + way_out);
   }
 }
 
@@ -258,7 +259,7 @@ void check_context(const RunPlan& plan) {
     return;
   }
   for (DataSource* const source : plan.data.sources()) {
-    check_positions(*source);
+    check_positions(*source, "context", "set it to 1");
     check_inputs(plan, *source);
   }
   check_lookups(plan);
@@ -288,6 +289,11 @@ void check_tensor(const RunPlan& plan) {
                           plan.recipe().parallel.tensor,
                           plan.model.trained().instance().identity().describe(),
                           plan.model.lookups.tables.front().spec.name));
+  }
+  for (DataSource* const source : plan.data.sources()) {
+    if (plan.recipe().parallel.sequence_parallel) {
+      check_positions(*source, "sequence_parallel", "set it to false");
+    }
   }
   const std::string text = whole_blocks_text(plan.model.graph, plan.context.role.tensor());
   if (!text.empty() && plan.context.role.is_first()) {

@@ -191,7 +191,8 @@ void Planner::match() {
                   .loss_chunk = recipe_.train.loss_chunk.value_or(0),
                   .kept = model.values_read(),
                   .gathers_values =
-                      context_.role.tensor().count > 1 && any_reads_outputs(plan_.observers.hooks)};
+                      context_.role.tensor().count > 1 && any_reads_outputs(plan_.observers.hooks),
+                  .has_pieces = recipe_.parallel.sequence_parallel};
   check_run_rules(recipe_,
                   {.is_cpu = context_.exec.device.is_cpu(),
                    .can_keep_attention = can_keep_attention(context_.exec)});

@@ -39,7 +39,7 @@ constexpr char kFullRecipe[] = R"({
             "tokens": 9000, "minutes": 2.5, "global_batch_tokens": null, "overfit_batch": true},
   "eval": {"every_steps": 100, "every_windows": null, "every_epochs": 1, "at_start": true,
            "at_end": false, "batches": 20},
-  "parallel": {"replicate": 2, "shard": 4, "tensor": 3, "context": 2,
+  "parallel": {"replicate": 2, "shard": 4, "tensor": 3, "sequence_parallel": true, "context": 2,
                "context_by": "gather", "undeclared": "whole", "stage": 2, "reshard_after_forward": false,
                "unsharded": ["norm*"], "bucket_bytes": 1000, "gradient_dtype": "bf16",
                "offload": true, "start_timeout_seconds": 60, "timeout_seconds": 5.5,
@@ -173,6 +173,7 @@ TEST_CASE("a whole recipe is read key by key", "[recipe]") {
   CHECK(recipe.parallel.shard == 4);
   CHECK(recipe.parallel.stage == 2);
   CHECK(recipe.parallel.tensor == 3);
+  CHECK(recipe.parallel.sequence_parallel);
   CHECK(recipe.parallel.context == 2);
   CHECK(recipe.parallel.context_by == ContextExchange::kGather);
   CHECK(recipe.parallel.undeclared == UndeclaredBlocks::kWhole);

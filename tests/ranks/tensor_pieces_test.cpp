@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Ranks of a tensor group that have pieces of the positions between blocks
+// (parallel.sequence_parallel): the metrics and the parameters of one rank, over kinds of blocks,
+// data, losses and meshes.
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/ranks/finished_run.hpp"
+#include "tests/ranks/mesh_recipes.hpp"
+#include "tests/recipes/ranks_run.hpp"
+#include "tests/support/catch.hpp"
+#include "tests/support/members.hpp"
+
+namespace tenon {
+namespace {
+
+using nlohmann::json;
+
+struct Kind {
+  const char* name;
+  json recipe;
+  uint32_t num_ranks;
+  std::string patch;  // of `parallel`, and of what else differs from one rank
+};
+
+json short_recipe(const std::string& model, const std::string& patch = "{}") {
+  return merged(merged(mesh_recipe(model), R"({"train": {"steps": 12}, "eval": {"every_steps": 6},
+                           "metrics": [{"type": "accuracy"}]})"),
+                patch);
+}
+
+// Sequences of 1 to 16 tokens, with labels that losses ignore.
+json sequences_recipe(const std::string& model, const std::string& patch = "{}") {
+  json recipe = short_recipe(model, R"({"data": {"batch_size": 4}, "eval": null})");
+  recipe["data"].erase("eval");
+  recipe.erase("metrics");
+  recipe["data"]["train"] =
+      json::parse(R"({"type": "token_sequences", "options": {"samples": 60, "ignored": true}})");
+  return merged(recipe, patch);
+}
+
+json gpt2_recipe() {
+  json recipe = short_recipe("tied");
+  recipe["model"] = json::parse(R"({"type": "gpt2", "options": {
+      "vocab_size": 16, "n_embd": 16, "n_layer": 2, "n_head": 2, "n_positions": 8,
+      "initializer_range": 0.3, "attn_pdrop": 0, "embd_pdrop": 0, "resid_pdrop": 0}})");
+  return recipe;
+}
+
+std::vector<Kind> blocks() {
+  return {
+      {"an odd number of positions",
+       short_recipe("divided_lm"),
+       2,
+       R"({"parallel": {"tensor": 2}})"},
+      {"fewer heads of keys than ranks",
+       short_recipe("divided_lm"),
+       4,
+       R"({"train": {"recompute": "blocks"}, "parallel": {"tensor": 4}})"},
+      {"blocks in C", short_recipe("divided_c"), 2, R"({"parallel": {"tensor": 2}})"},
+      {"blocks that declare nothing", short_recipe("module"), 2, R"({"parallel": {"tensor": 2}})"},
+      {"blocks that the degree does not divide",
+       short_recipe("divided_lm"),
+       3,
+       R"({"parallel": {"tensor": 3, "undeclared": "whole"}})"},
+      {"a decoder, by tiles and chunks",
+       short_recipe("tied"),
+       2,
+       R"({"train": {"tile": 2, "loss_chunk": 3}, "parallel": {"tensor": 2}})"},
+      {"learned positions", gpt2_recipe(), 2, R"({"parallel": {"tensor": 2}})"},
+      {"experts, balanced by biases and losses",
+       short_recipe("experts"),
+       2,
+       R"({"train": {"recompute": "blocks"}, "parallel": {"tensor": 2}})"},
+      {"an adapter",
+       short_recipe("untied", R"({"model": {"frozen": ["*"], "parametrizations": [
+           {"match": ["*.q_proj.weight", "*.up_proj.weight"], "type": "lora",
+            "options": {"rank": 4, "alpha": 8}}]}})"),
+       2,
+       R"({"parallel": {"tensor": 2}})"},
+      {"a hook that reads outputs",
+       short_recipe("divided_lm", R"({"hooks": [{"type": "keep_parameters"},
+           {"type": "output_sums", "options": {"outputs": ["logits", "scores", "z"]}}]})"),
+       2,
+       R"({"train": {"recompute": "blocks"}, "parallel": {"tensor": 2}})"},
+  };
+}
+
+std::vector<Kind> meshes() {
+  return {
+      {"with shards",
+       short_recipe("divided_lm"),
+       4,
+       R"({"data": {"batch_size": 4}, "parallel": {"tensor": 2, "stage": 3}})"},
+      {"with replicas",
+       short_recipe("divided_lm"),
+       4,
+       R"({"data": {"batch_size": 4}, "train": {"tile": 1, "loss_chunk": 2},
+           "parallel": {"tensor": 2, "replicate": 2, "shard": 1}})"},
+      {"with parts", short_recipe("divided_lm"), 4, R"({"parallel": {"tensor": 2, "context": 2}})"},
+      {"with parts, of a decoder",
+       gpt2_recipe(),
+       4,
+       R"({"train": {"recompute": "blocks"}, "parallel": {"tensor": 2, "context": 2}})"},
+      {"with parts, of experts",
+       short_recipe("experts"),
+       4,
+       R"({"parallel": {"tensor": 2, "context": 2}})"},
+      {"with parts, of blocks that run on whole sequences",
+       short_recipe("module"),
+       4,
+       R"({"parallel": {"tensor": 2, "context": 2, "undeclared": "whole"}})"},
+  };
+}
+
+std::vector<Kind> sequences() {
+  const std::string two = R"({"parallel": {"tensor": 2}})";
+  return {
+      {"fewer positions than ranks",
+       sequences_recipe("divided_lm"),
+       4,
+       R"({"data": {"batch_size": 1}, "parallel": {"tensor": 4}})"},
+      {"documents in rows",
+       sequences_recipe("untied", R"({"model": {"options": {"max_position_embeddings": 32}},
+           "data": {"batch_size": 2, "train": {"packing": {"length": 23, "group": 32}}},
+           "train": {"global_batch_size": null, "global_batch_tokens": 92}})"),
+       2,
+       two},
+      {"smoothing",
+       short_recipe("tied", R"({"loss": {"options": {"label_smoothing": 0.1, "z_loss": 0.01}}})"),
+       2,
+       two},
+  };
+}
+
+void check_kinds(std::vector<Kind> all, size_t few) {
+  for (const Kind& kind : members_of(std::move(all), few)) {
+    INFO(kind.name << ", " << kind.num_ranks << " ranks, " << kind.patch);
+    json recipe = merged(kind.recipe, kind.patch);
+    recipe["parallel"]["sequence_parallel"] = true;
+    const FinishedRun run = finished_run(recipe, kind.num_ranks);
+    const FinishedRun& alone = run_alone(kind.recipe);
+    CHECK(largest_difference(run.parameters, alone.parameters) <= 1e-10);
+    check_metrics(run, alone, 1e-10);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("blocks on pieces of the positions are those of one rank",
+          "[ranks][multi-rank][members]") {
+  check_kinds(blocks(), 3);
+}
+
+TEST_CASE("meshes of ranks with pieces of the positions are one rank",
+          "[ranks][multi-rank][members]") {
+  check_kinds(meshes(), 1);
+}
+
+TEST_CASE("sequences and losses on pieces of the positions are those of one rank",
+          "[ranks][multi-rank][members]") {
+  check_kinds(sequences(), 1);
+}
+
+TEST_CASE("pieces of the positions without ranks or positions are refused before the first step",
+          "[ranks][multi-rank]") {
+  struct Refused {
+    json recipe;
+    const char* message;
+  };
+  for (const Refused& one :
+       {Refused{short_recipe("divided_lm", R"({"parallel": {"sequence_parallel": true}})"),
+                "parallel/sequence_parallel"},
+        Refused{merged(json::parse(small_recipe()),
+                       R"({"parallel": {"tensor": 2, "sequence_parallel": true}})"),
+                "[data.no_positions] /parallel/sequence_parallel divides the positions of "
+                "sequences, and no field of "}}) {
+    const RanksRun run(one.recipe.dump(), 2);
+    INFO(one.message << "\n" << run.text());
+    CHECK(run.text().find(one.message) != std::string::npos);
+    CHECK_FALSE(std::filesystem::exists(run.run_dir() / "metrics.jsonl"));
+  }
+}
+
+}  // namespace tenon
