@@ -10,6 +10,7 @@
 
 #include "tests/ranks/finished_run.hpp"
 #include "tests/ranks/mesh_recipes.hpp"
+#include "tests/recipes/host_run.hpp"
 #include "tests/recipes/ranks_run.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/members.hpp"

@@ -5,9 +5,10 @@
  *
  * A block has a divided region, between calls of the host's operators `tenon::tensor_in` and
  * `tenon::tensor_out` (docs/reference/operators.md). Outside of it, values are whole and the same
- * on all ranks of the group. Inside, each rank computes with its part of the split parameters
- * (tenon_split in model.h); sizes follow from the shapes of the tensors that the block receives. On
- * one rank, the operators do nothing. */
+ * on all ranks of the group, or with `parallel.sequence_parallel`, each rank has a piece of the
+ * axis T. Inside, each rank computes with its part of the split parameters (tenon_split in
+ * model.h); sizes follow from the shapes of the tensors that the block receives. On one rank, the
+ * operators do nothing. */
 #ifndef TENON_DRAFT_TENSOR_H
 #define TENON_DRAFT_TENSOR_H
 
