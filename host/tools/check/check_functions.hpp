@@ -69,6 +69,7 @@ CheckResult check_model_reads_only(Subject& subject);
 CheckResult check_model_sizes(Subject& subject);
 CheckResult check_model_tokenwise(Subject& subject);
 CheckResult check_model_context(Subject& subject);
+CheckResult check_model_tensor(Subject& subject);
 CheckResult check_model_generation(Subject& subject);
 
 // Checks of losses on small random inputs for their ports.

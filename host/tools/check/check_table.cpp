@@ -243,6 +243,13 @@ constexpr auto kChecks = std::to_array<Check>({
                     "position_ids; or remove TENON_BLOCK_CONTEXT",
                     check_model_context,
                     "model.results"),
+    component_check("model.tensor",
+                    "Blocks flagged divisible give the same results on any ranks.",
+                    "enter the region by tenon::tensor_in and leave it by tenon::tensor_out, and "
+                    "declare splits and TENON_PARAM_INSIDE by where parameters are used; or remove "
+                    "TENON_BLOCK_DIVISIBLE",
+                    check_model_tensor,
+                    "model.results"),
     component_check("model.generation",
                     "Steps of generation give the logits of the whole sequence.",
                     "let a step compute what the forward does, at positions from first on",

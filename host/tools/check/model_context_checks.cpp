@@ -18,6 +18,7 @@
 #include "host/tools/check/check_functions.hpp"
 #include "host/tools/check/default_dtype.hpp"
 #include "host/tools/check/each_model.hpp"
+#include "host/tools/check/rank_result.hpp"
 #include "host/tools/check/ranks_in_turn.hpp"
 #include "host/tools/check/tensor_views.hpp"
 
@@ -36,14 +37,6 @@ namespace tenon {
 namespace {
 
 constexpr uint32_t kRanks = 2;
-
-// What a block gives for whole sequences, or for a part. Undefined gradients are 0.
-struct ContextResult {
-  std::vector<at::Tensor> outputs;
-  std::vector<AuxLoss> aux;
-  std::vector<at::Tensor> buffers;  // after the call
-  BlockGradients gradients;
-};
 
 // How ranks divide the positions.
 struct Division {
@@ -65,14 +58,6 @@ std::vector<Division> divisions_of(int64_t length) {
           {ContextBy::kKeys, {length - rest, rest}},
           {ContextBy::kHeads, {length, 0}},
           {ContextBy::kKeys, {length, 0}}};
-}
-
-void make_zeros(std::vector<at::Tensor>& gradients, const std::vector<at::Tensor>& of) {
-  for (std::size_t i = 0; i < gradients.size(); ++i) {
-    if (!gradients[i].defined() && of[i].defined()) {
-      gradients[i] = at::zeros_like(of[i]);
-    }
-  }
 }
 
 // Joins parts along an axis. Returns nothing if their other sizes differ.
@@ -120,11 +105,11 @@ class DividedBlock {
   BlockCall call(const DividedSequences* divided) const {
     return {.samples = trials_[0]->num_samples(), .is_train = is_train_, .divided = divided};
   }
-  ContextResult result_of(ModelTrial& trial,
-                          const std::vector<at::Tensor>& inputs,
-                          const std::vector<at::Tensor>& weights,
-                          const DividedSequences* divided) const;
-  ContextResult result_of_part(ModelTrial& trial, const DividedSequences& divided) const;
+  RankResult result_of(ModelTrial& trial,
+                       const std::vector<at::Tensor>& inputs,
+                       const std::vector<at::Tensor>& weights,
+                       const DividedSequences* divided) const;
+  RankResult result_of_part(ModelTrial& trial, const DividedSequences& divided) const;
 
   bool is_equal(const at::Tensor& found, const at::Tensor& expected) const {
     return is_close(found, expected, result_tolerance(found.scalar_type()));
@@ -133,11 +118,11 @@ class DividedBlock {
                  const at::Tensor& second,
                  const at::Tensor& whole,
                  uint32_t v) const;
-  std::string output_difference(const ContextResult& first, const ContextResult& second) const;
-  std::string aux_difference(const ContextResult& first, const ContextResult& second) const;
-  std::string input_difference(const ContextResult& first, const ContextResult& second) const;
-  std::string parameter_difference(const ContextResult& first, const ContextResult& second) const;
-  std::string buffer_difference(const ContextResult& first, const ContextResult& second) const;
+  std::string output_difference(const RankResult& first, const RankResult& second) const;
+  std::string aux_difference(const RankResult& first, const RankResult& second) const;
+  std::string input_difference(const RankResult& first, const RankResult& second) const;
+  std::string parameter_difference(const RankResult& first, const RankResult& second) const;
+  std::string buffer_difference(const RankResult& first, const RankResult& second) const;
 
   const std::array<ModelTrial*, kRanks> trials_;
   const uint32_t b_;
@@ -146,7 +131,7 @@ class DividedBlock {
   const std::vector<at::Tensor> inputs_;
   const bool is_train_;
   std::vector<at::Tensor> weights_;  // gradients of the outputs
-  ContextResult whole_;
+  RankResult whole_;
 };
 
 std::optional<int64_t> DividedBlock::length() const {
@@ -163,32 +148,19 @@ std::optional<int64_t> DividedBlock::length() const {
   return length;
 }
 
-ContextResult DividedBlock::result_of(ModelTrial& trial,
-                                      const std::vector<at::Tensor>& inputs,
-                                      const std::vector<at::Tensor>& weights,
-                                      const DividedSequences* divided) const {
-  BlockTape tape = trial.forward(b_, inputs, call(divided));
-  ContextResult result{.outputs = copies_of(tape.outputs),
-                       .aux = tape.aux,
-                       .buffers = copies_of(trial.next_buffers(b_)),
-                       .gradients = {}};
-  for (AuxLoss& aux : result.aux) {
-    aux.sum = aux.sum.detach();
-  }
-  if (has_gradients()) {
-    result.gradients = trial.backward(b_, tape, weights);
-    make_zeros(result.gradients.inputs, inputs);
-    std::vector<at::Tensor> parameters;
-    for (const uint32_t p : block_.parameters) {
-      parameters.push_back(trial.store().leaf(p).detach());
-    }
-    make_zeros(result.gradients.parameters, parameters);
-  }
-  return result;
+RankResult DividedBlock::result_of(ModelTrial& trial,
+                                   const std::vector<at::Tensor>& inputs,
+                                   const std::vector<at::Tensor>& weights,
+                                   const DividedSequences* divided) const {
+  return run_block(trial,
+                   b_,
+                   inputs,
+                   weights,
+                   call(divided),
+                   has_gradients() ? BlockBackward::kAll : BlockBackward::kNone);
 }
 
-ContextResult DividedBlock::result_of_part(ModelTrial& trial,
-                                           const DividedSequences& divided) const {
+RankResult DividedBlock::result_of_part(ModelTrial& trial, const DividedSequences& divided) const {
   const SequenceParts& parts = divided.parts;
   const auto part_of = [&](const at::Tensor& whole, uint32_t v) {
     return whole.defined() ? divided.group->part(whole, axis_of(v), parts).contiguous() : whole;
@@ -214,7 +186,7 @@ ContextResult DividedBlock::result_of_part(ModelTrial& trial,
 }
 
 std::string DividedBlock::difference(const Division& division) const {
-  std::array<ContextResult, kRanks> parts;
+  std::array<RankResult, kRanks> parts;
   const std::string disagreement = run_ranks_in_turn(kRanks, [&](Group& ranks) {
     SequenceGroup group(ranks, division.by);
     const DividedSequences divided{
@@ -248,8 +220,8 @@ bool DividedBlock::is_joined(const at::Tensor& first,
   return found.has_value() && is_equal(*found, whole);
 }
 
-std::string DividedBlock::output_difference(const ContextResult& first,
-                                            const ContextResult& second) const {
+std::string DividedBlock::output_difference(const RankResult& first,
+                                            const RankResult& second) const {
   for (std::size_t i = 0; i < whole_.outputs.size(); ++i) {
     const uint32_t v = block_.outputs[i];
     if (!is_joined(first.outputs[i], second.outputs[i], whole_.outputs[i], v)) {
@@ -259,8 +231,7 @@ std::string DividedBlock::output_difference(const ContextResult& first,
   return "";
 }
 
-std::string DividedBlock::aux_difference(const ContextResult& first,
-                                         const ContextResult& second) const {
+std::string DividedBlock::aux_difference(const RankResult& first, const RankResult& second) const {
   const std::size_t count = whole_.aux.size();
   if (first.aux.size() != count || second.aux.size() != count) {
     return "the number of auxiliary losses";
@@ -276,8 +247,8 @@ std::string DividedBlock::aux_difference(const ContextResult& first,
   return "";
 }
 
-std::string DividedBlock::input_difference(const ContextResult& first,
-                                           const ContextResult& second) const {
+std::string DividedBlock::input_difference(const RankResult& first,
+                                           const RankResult& second) const {
   const std::vector<at::Tensor>& whole = whole_.gradients.inputs;
   for (std::size_t i = 0; i < whole.size(); ++i) {
     const uint32_t v = block_.inputs[i];
@@ -288,8 +259,8 @@ std::string DividedBlock::input_difference(const ContextResult& first,
   return "";
 }
 
-std::string DividedBlock::parameter_difference(const ContextResult& first,
-                                               const ContextResult& second) const {
+std::string DividedBlock::parameter_difference(const RankResult& first,
+                                               const RankResult& second) const {
   const std::vector<at::Tensor>& whole = whole_.gradients.parameters;
   for (std::size_t i = 0; i < whole.size(); ++i) {
     if (!is_equal(first.gradients.parameters[i] + second.gradients.parameters[i], whole[i])) {
@@ -301,8 +272,8 @@ std::string DividedBlock::parameter_difference(const ContextResult& first,
 }
 
 // A state buffer has the same value on all ranks, unless the host sums it over a step.
-std::string DividedBlock::buffer_difference(const ContextResult& first,
-                                            const ContextResult& second) const {
+std::string DividedBlock::buffer_difference(const RankResult& first,
+                                            const RankResult& second) const {
   for (std::size_t i = 0; i < whole_.buffers.size(); ++i) {
     const at::Tensor& whole = whole_.buffers[i];
     const at::Tensor& before = trials_[0]->store().buffer(block_.buffers[i]);

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/tools/check/model_trial.hpp"
 
+#include <tenon/draft/tensor.h>
 #include <tenon/model.h>
 
 #include "host/error/error.hpp"
 #include "host/error/status.hpp"
 #include "host/model/compile_program.hpp"
+#include "host/model/divided_graph.hpp"
 #include "host/model/model_fields.hpp"
 #include "host/model/program_visitor.hpp"
 #include "host/text/formatted.hpp"
@@ -61,6 +63,22 @@ ModelGraph graph_of(Subject& subject,
                                               : describe_model(proxy);
 }
 
+// Each rank keeps the gradients that its blocks give: `inside` is where all ranks add them.
+ModelGraph divided_graph(ModelGraph graph, RankIndex tensor) {
+  divide_graph(graph, tensor, IndivisibleBlocks::kRunWhole);
+  for (ModelParameter& parameter : graph.parameters) {
+    parameter.flags |= tensor.count > 1 && !parameter.split ? TENON_PARAM_INSIDE : 0;
+  }
+  return graph;
+}
+
+ParameterLayout layout_of(at::ScalarType dtype, RankIndex tensor) {
+  return {.dtype = dtype,
+          .device = at::kCPU,
+          .partition_of = [](uint32_t) { return 0U; },
+          .role = RankRole(Mesh({.tensor = tensor.count}, tensor.count, tensor.index))};
+}
+
 }  // namespace
 
 std::optional<std::string> why_not_checked(Subject& subject,
@@ -80,14 +98,17 @@ std::optional<std::string> why_not_checked(Subject& subject,
       kMaxElements);
 }
 
-ModelTrial::ModelTrial(Subject& subject, const CheckedComponent& checked, at::ScalarType dtype)
+ModelTrial::ModelTrial(Subject& subject,
+                       const CheckedComponent& checked,
+                       at::ScalarType dtype,
+                       RankIndex tensor)
     : subject_(subject),
       checked_(checked),
       name_(checked.name()),
       base_(check_exec_base(subject.request(), dtype)),
       proxy_(make_model(subject, checked, dtype)),
-      graph_(graph_of(subject, checked, proxy_, dtype)),
-      store_(graph_, {dtype, at::kCPU, [](uint32_t) { return 0U; }}),
+      graph_(divided_graph(graph_of(subject, checked, proxy_, dtype), tensor)),
+      store_(graph_, layout_of(dtype, tensor)),
       frame_(proxy_.instance().host(), base_),
       facts_(facts_of(store_)),
       blocks_(proxy_, store_, base_, facts_.values_with_gradient()) {
@@ -322,6 +343,9 @@ BlockTape ModelTrial::forward(uint32_t b,
   const ModelBlock& block = graph_.blocks[b];
   subject_.note("forward of block \"" + block.name + "\" of " + name_);
   const DefaultDtype of_run(base_.compute_dtype);
+  if (call.ranks != nullptr) {
+    blocks_.divide(*call.ranks);
+  }
   blocks_.begin(
       {.step = call.step, .microbatch = 0, .is_train = call.is_train}, call.samples, call.divided);
   BlockTape tape = blocks_.make_tape(b);
@@ -339,7 +363,10 @@ BlockTape ModelTrial::forward(uint32_t b,
   }
   // Each call starts from the same buffers, as a recompute does.
   const std::vector<at::Tensor> buffers = store_.buffers();
-  blocks_.forward(b, {.records = records, .is_recompute = call.is_recompute, .salt = b}, tape);
+  blocks_.forward(
+      b,
+      {.records = records, .is_recompute = call.is_recompute, .salt = b, .pieces = call.pieces},
+      tape);
   StepSums& sums = blocks_.sums();
   sums.apply();
   next_buffers_.clear();
@@ -398,7 +425,9 @@ BlockGradients ModelTrial::backward(uint32_t b,
 void ModelTrial::take_over(ModelTrial& other) {
   const at::AutoGradMode no_grad(false);
   for (uint32_t p = 0; p < graph_.parameters.size(); ++p) {
-    store_.leaf(p).detach().copy_(other.store_.leaf(p).detach());
+    const at::Tensor whole = other.store_.leaf(p).detach();
+    const std::optional<Box>& part = graph_.parameters[p].part;
+    store_.leaf(p).detach().copy_(part ? part_of(whole, *part) : whole);
   }
   for (uint32_t i = 0; i < graph_.buffers.size(); ++i) {
     store_.buffer(i).copy_(other.store_.buffer(i));

@@ -7,6 +7,8 @@
 // Threads: one at a time, in the process of the check.
 #pragma once
 
+#include "host/distributed/ranks/rank_role.hpp"
+#include "host/kernels/tensor_region.hpp"
 #include "host/model/block_runner.hpp"
 #include "host/model/graph.hpp"
 #include "host/model/parameter_store.hpp"
@@ -34,6 +36,9 @@ struct BlockCall {
   bool is_recompute = false;
   // What ranks hold of the sequences, of which the inputs are a part; null: inputs are whole.
   const DividedSequences* divided = nullptr;
+  // The ranks that run the block together; null: one rank runs it.
+  TensorRanks* ranks = nullptr;
+  std::vector<int64_t> pieces = {};  // positions that each of them holds; empty: all hold all
 };
 
 // Gradients of one block; undefined where there are none.
@@ -51,10 +56,14 @@ std::optional<std::string> why_not_checked(Subject& subject,
 
 class ModelTrial {
  public:
-  // Creates an instance that computes in `dtype`, and its parameters.
+  // Creates an instance that computes in `dtype`, and its parameters. With several tensor ranks,
+  // they are those of one of the ranks, and blocks that cannot be divided run whole.
   //
   // Errors   of create, describe and materialize; model.bad_graph
-  ModelTrial(Subject& subject, const CheckedComponent& checked, at::ScalarType dtype);
+  ModelTrial(Subject& subject,
+             const CheckedComponent& checked,
+             at::ScalarType dtype,
+             RankIndex tensor = {});
   ModelTrial(const ModelTrial&) = delete;
   ModelTrial& operator=(const ModelTrial&) = delete;
 
@@ -90,7 +99,8 @@ class ModelTrial {
   //
   // Errors   of the block
   BlockTape forward(uint32_t b, const std::vector<at::Tensor>& inputs, const BlockCall& call);
-  // Runs backward of what forward() recorded. `grads` is by output.
+  // Runs backward of what forward() recorded. `grads` is by output. A gradient of a parameter is
+  // what the block gives on this rank, before ranks add up their gradients.
   BlockGradients backward(uint32_t b, BlockTape& tape, const std::vector<at::Tensor>& grads);
 
   // Returns what the buffers of a block are if the step consists of the last forward, which was
@@ -106,7 +116,8 @@ class ModelTrial {
   const ExecBase& base() const { return base_; }
   // Returns a value of the batch that was found; undefined for an optional input that it lacks.
   const at::Tensor& value(uint32_t v) const { return values_[v]; }
-  // Copies the values of parameters and buffers, and the batch, in the dtype of this trial.
+  // Copies the values of parameters and buffers, and the batch, in the dtype of this trial. `other`
+  // has whole parameters.
   void take_over(ModelTrial& other);
   // Moves each parameter to other memory, and makes the old memory NaN.
   void move_parameters();

@@ -519,6 +519,7 @@ TEST_CASE("the checker finds each broken rule and blames no other", "[check][mem
         "batch_sizes",
         "tokenwise",
         "context",
+        "tensor",
         "generation"}},
       {"dataset", {"batches", "threads"}},
       {"stream", {"resume", "positions", "shards"}},

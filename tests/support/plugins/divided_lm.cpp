@@ -82,7 +82,7 @@ void by_hand_backward(const tenon::BlockGradients& b) {
   const at::Tensor of_inner = at::mm(grad, b.parameter(1)) * (1 - inner.square());
   b.set_grad_parameter(0, at::mm(of_inner.t(), in));
   if (b.wants_grad_input(0)) {
-    const at::Tensor part = at::mm(of_inner, b.parameter(0)).view(b.grad_output(0).sizes());
+    const at::Tensor part = at::mm(of_inner, b.parameter(0)).view(b.saved(0).sizes());
     b.set_grad_input(0, b.grad_output(0) + ops::tensor_out(part));
   }
 }

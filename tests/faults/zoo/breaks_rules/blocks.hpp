@@ -8,6 +8,7 @@
 #include <tenon/cpp/model.hpp>
 #include <tenon/cpp/op.hpp>
 #include <tenon/cpp/tensor.hpp>
+#include <tenon/draft/tensor.h>
 
 #include <atomic>
 #include <cstring>
@@ -33,9 +34,14 @@ class RuleModel final : public tenon::Model, public tenon::Generation {
     const auto hidden = graph.value("hidden" + name, {"B", 5});
     const auto logits = graph.value("logits", {"B", 3});
     const auto w1 = graph.parameter("w1", {5, 4}, tenon::Init::normal(0, 0.5));
-    const auto w2 = graph.parameter("w2", {3, 5}, tenon::Init::normal(0, 0.5));
+    const bool is_split = fault_ == "tensor";  // without the operators of a divided region
+    const auto w2 = graph.parameter("w2",
+                                    {3, 5},
+                                    tenon::Init::normal(0, 0.5),
+                                    0,
+                                    is_split ? tenon::Split{0, {3}, {3}} : tenon::Split{});
     graph.add_block({"first", {x}, {hidden}, {w1}, {}, TENON_BLOCK_HAND_WRITTEN});
-    graph.add_block({"second", {hidden}, {logits}, {w2}, {}, 0});
+    graph.add_block({"second", {hidden}, {logits}, {w2}, {}, is_split ? TENON_BLOCK_DIVISIBLE : 0});
     if (fault_ == "generation") {
       const auto ids = graph.input("ids", {"B", "T"}, TENON_I64);
       const auto table = graph.parameter("table", {64, 3}, tenon::Init::normal(0, 0.5));
