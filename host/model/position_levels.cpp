@@ -3,6 +3,7 @@
 
 #include <tenon/model.h>
 
+#include "host/model/block_tiles.hpp"
 #include "host/model/joined_graph.hpp"
 #include "host/model/position_ranges.hpp"
 #include "host/model/positions_axis.hpp"
@@ -13,6 +14,13 @@
 
 namespace tenon {
 namespace {
+
+// Returns whether the block exchanges values of which each rank has units.
+bool has_divided_values(const ModelGraph& graph, const ModelBlock& block) {
+  const auto is_divided = [&graph](uint32_t v) { return graph.values[v].is_divided; };
+  return std::ranges::any_of(block.inputs, is_divided) ||
+         std::ranges::any_of(block.outputs, is_divided);
+}
 
 bool can_run_on_piece(const ModelGraph& graph,
                       const ModelBlock& block,
@@ -40,10 +48,15 @@ bool can_run_on_piece(const ModelGraph& graph,
 std::vector<Extent> block_extents(const ModelGraph& graph,
                                   DividedLevels levels,
                                   const std::function<bool(uint32_t buffer)>& is_summed) {
+  const std::vector<bool> in_tiles =
+      levels.has_tiles ? tileable_blocks(graph) : std::vector<bool>(graph.blocks.size(), false);
   std::vector<Extent> extents;
-  for (const ModelBlock& block : graph.blocks) {
-    extents.push_back(levels.has_pieces && can_run_on_piece(graph, block, levels, is_summed)
-                          ? Extent::kPiece
+  for (size_t b = 0; b < graph.blocks.size(); ++b) {
+    const ModelBlock& block = graph.blocks[b];
+    const bool has_pieces = levels.has_pieces &&
+                            can_run_on_piece(graph, block, levels, is_summed) &&
+                            !(in_tiles[b] && has_divided_values(graph, block));
+    extents.push_back(has_pieces                                           ? Extent::kPiece
                       : levels.has_parts && !can_run_on_part(graph, block) ? Extent::kWhole
                                                                            : Extent::kPart);
   }

@@ -34,14 +34,17 @@ enum class Extent : uint8_t { kPiece, kPart, kWhole };
 struct DividedLevels {
   bool has_parts = false;   // a context group
   bool has_pieces = false;  // a tensor group
+  bool has_tiles = false;   // each rank runs blocks in tiles of its positions
 };
 
 // Returns the extent on which each block runs. Blocks that are divided or tokenwise run on pieces
 // if all their values have an axis T and they have no state buffer, except those of which
 // `is_summed` is true: the ranks of a tensor group would set others. The values of divided blocks
 // have T at axis 1, where the borders of a region expect it, and their outputs an axis behind it:
-// numbers of tokens, as those of token_logps, leave a region for the whole part. Other blocks that
-// can_run_on_part run on parts, and the rest on the whole.
+// numbers of tokens, as those of token_logps, leave a region for the whole part. A block in tiles
+// does not run on pieces if it exchanges divided values, which have the positions of the part: the
+// tiles of all pieces would be no range of it. Other blocks that can_run_on_part run on parts, and
+// the rest on the whole.
 std::vector<Extent> block_extents(const ModelGraph& graph,
                                   DividedLevels levels,
                                   const std::function<bool(uint32_t buffer)>& is_summed);

@@ -51,9 +51,10 @@ std::vector<Extent> extents_for(const BlockRunner& blocks,
   if (!has_parts && !options.has_pieces) {
     return {};
   }
-  return block_extents(graph,
-                       {.has_parts = has_parts, .has_pieces = options.has_pieces},
-                       [&blocks](uint32_t i) { return blocks.sums().is_summed(i); });
+  return block_extents(
+      graph,
+      {.has_parts = has_parts, .has_pieces = options.has_pieces, .has_tiles = options.tile > 0},
+      [&blocks](uint32_t i) { return blocks.sums().is_summed(i); });
 }
 
 }  // namespace

@@ -100,9 +100,9 @@ std::vector<Kind> meshes() {
 std::vector<Kind> sequences() {
   return {
       {"fewer positions than ranks",
-       sequences_of("divided_lm"),
+       sequences_of("divided_lm", R"({"data": {"batch_size": 1}})"),
        4,
-       R"({"data": {"batch_size": 1}, "parallel": {"tensor": 4}})"},
+       R"({"parallel": {"tensor": 4}})"},
       {"documents in rows",
        sequences_of("untied", R"({"model": {"options": {"max_position_embeddings": 32}},
            "data": {"batch_size": 2, "train": {"packing": {"length": 23, "group": 32}}},
@@ -122,7 +122,7 @@ void check_pieces(std::vector<Kind> all, size_t few) {
     json patch = json::parse(kind.patch);
     patch["parallel"]["sequence_parallel"] = true;
     kind.patch = patches.emplace_back(patch.dump()).c_str();
-    if (!kind.recipe["eval"].is_null()) {
+    if (kind.recipe.contains("eval")) {
       kind.recipe["metrics"] = json::array({{{"type", "accuracy"}}});
     }
   }

@@ -430,7 +430,12 @@ void ModelTrial::take_over(ModelTrial& other) {
     store_.leaf(p).detach().copy_(part ? part_of(whole, *part) : whole);
   }
   for (uint32_t i = 0; i < graph_.buffers.size(); ++i) {
-    store_.buffer(i).copy_(other.store_.buffer(i));
+    const at::Tensor& value = other.store_.buffer(i);
+    if (value.scalar_type() == store_.buffer(i).scalar_type()) {
+      store_.replace_buffer(i, value);  // shared: no call writes to a buffer
+    } else {
+      store_.buffer(i).copy_(value);
+    }
   }
   const auto converted = [&](const std::vector<at::Tensor>& from) {
     std::vector<at::Tensor> to;

@@ -29,7 +29,7 @@ RankResult run_block(ModelTrial& trial,
   BlockTape tape = trial.forward(b, inputs, call);
   RankResult result{.outputs = copies_of(tape.outputs),
                     .aux = tape.aux,
-                    .buffers = copies_of(trial.next_buffers(b)),
+                    .buffers = trial.next_buffers(b),
                     .gradients = {}};
   for (AuxLoss& aux : result.aux) {
     aux.sum = aux.sum.detach();
