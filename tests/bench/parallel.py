@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sequences that two or four ranks of one thread divide (`parallel.context`), on the CPUs of this machine: bytes of the
-exchanges of attention, speed over one rank of one thread, and the longest sequence in the memory of a rank.
+"""Two or four ranks of one thread that divide sequences (`parallel.context`) or blocks (`parallel.tensor`), on the CPUs
+of this machine: bytes of the exchanges, speed over one rank of one thread, and memory of a rank.
 
 Bytes are the host's own count, of the steps alone: a long run minus a short run. Speed is that of a llama of 85 million
 parameters and sequences of 512; the runs of a round follow each other, so a machine that something else uses as well gives
-other ratios. The longest sequence follows from the peaks of two lengths.
+other ratios. Memory follows from the peaks of two lengths: the activations of a position, and the state.
 """
 import statistics
 
@@ -17,6 +17,7 @@ ONE_THREAD = ["threads.compute=1"]
 LARGE = {"hidden_size": 768, "intermediate_size": 2048, "num_hidden_layers": 12, "num_attention_heads": 12,
          "num_key_value_heads": 12, "max_position_embeddings": 512}
 SPEED_GOAL, LENGTH_GOAL = 1.7, 3.5
+STATE_GOAL, ACTIVATION_GOAL = 0.52, 0.55
 MEMORY = 1 << 30
 
 
@@ -30,6 +31,10 @@ def launched(num_ranks):
 
 def context(num_ranks, by="ulysses"):
     return [] if num_ranks == 1 else [f"parallel.context={num_ranks}", f"parallel.context_by={by}"]
+
+
+def tensor(num_ranks, has_pieces=False):
+    return [f"parallel.tensor={num_ranks}", f"parallel.sequence_parallel={str(has_pieces).lower()}"]
 
 
 # ---- bytes ----
@@ -60,37 +65,71 @@ def traffic(quick):
     return result
 
 
+def sent_by_layers(num_ranks, has_pieces, layers, steps):
+    """Bytes that rank 0 has sent in collectives of tensors."""
+    sets = [*ONE_THREAD, "data.batch_size=4", f"model.options.num_hidden_layers={layers}",
+            *tensor(num_ranks, has_pieces)]
+    sent_bytes = programs.host_run(RECIPE, 1, steps - 1, sets, launched(num_ranks))[1]["sent_bytes"]
+    return sum(sent_bytes.get(kind, 0) for kind in ("all_reduce", "all_gather", "reduce_scatter", "all_to_all"))
+
+
+def tensor_traffic(quick):
+    """Bytes of a layer: those of more layers and more steps, minus those of fewer. Gradients of norms are a part of them,
+    and are not in the formula."""
+    result, rows = Result(), {}
+    positions = 4 * 128
+    cases = ((2, False), (2, True)) if quick else ((2, False), (2, True), (4, False), (4, True))
+    for n, has_pieces in cases:
+        name = f"{n} ranks" + (", pieces of sequences" if has_pieces else "")
+        programs.say(f"parallel: bytes of tensor, {name}")
+        few, many, short, long = 2, 6, 2, 4
+        a_step = [(sent_by_layers(n, has_pieces, layers, long) - sent_by_layers(n, has_pieces, layers, short))
+                  / (long - short) for layers in (few, many)]
+        theory = (10 if has_pieces else 8) * (n - 1) / n * WIDTH * 4 * positions
+        share = (a_step[1] - a_step[0]) / (many - few) / theory
+        rows[name] = [share]
+        over = 100 * (share - 1)
+        result.goals.append(Goal("parallel", f"bytes sent, tensor, {name}, within 1% of theory", f"{over:+.2f}%",
+                                 abs(over) < 1))
+    result.groups.append(Group("bytes of the exchanges of a layer divided by tensor ranks, measured / theory", rows, 4))
+    return result
+
+
 # ---- speed ----
 
 def speed(quick):
     num_rounds, warmup, steps = (1, 1, 1) if quick else (5, 2, 6)
     shape = [] if quick else [*options(LARGE), "data.train.options.sequence_length=512"]
     sets = [*ONE_THREAD, "data.batch_size=1", *shape]
-    programs_of_round = {"alone": (1, []), **{by: (2, context(2, by)) for by in ("ulysses", "gather")}}
+    divided = {**{by: (2, context(2, by)) for by in ("ulysses", "gather")},
+               "tensor": (2, tensor(2)), "tensor, pieces": (2, tensor(2, has_pieces=True))}
+    programs_of_round = {"alone": (1, []), **divided}
     rounds = []
     for i in range(num_rounds):
         programs.say(f"parallel: speed, round {i + 1} of {num_rounds}")
         rounds.append({name: programs.host_run(RECIPE, warmup, steps, [*sets, *more], launched(n))[0]["step_s"]
                        for name in programs.in_turn(programs_of_round, i) for n, more in [programs_of_round[name]]})
-    found = {by: [one["alone"] / one[by] for one in rounds] for by in ("ulysses", "gather")}
+    found = {name: [one["alone"] / one[name] for one in rounds] for name in divided}
     result = Result([Group("tokens/s of two ranks / tokens/s of one, one thread each", found)], raw={"rounds": rounds})
     result.goals.append(at_least("parallel", "context 2 over one rank, 85 M llama, T = 512", SPEED_GOAL,
                                  statistics.median(found["ulysses"])))
+    result.goals.append(at_least("parallel", "tensor 2 over one rank, 85 M llama, T = 512", SPEED_GOAL,
+                                 statistics.median(found["tensor"])))
     return result
 
 
-# ---- the longest sequence ----
+# ---- memory ----
 
-def peak(num_ranks, positions):
+def peak(num_ranks, positions, more):
     """Bytes of tensors at the peak of a step of rank 0, whose part is the longest."""
     sets = [*ONE_THREAD, "data.batch_size=1", f"data.train.options.sequence_length={positions}",
-            f"model.options.max_position_embeddings={positions}", "train.loss_chunk=256", *context(num_ranks)]
+            f"model.options.max_position_embeddings={positions}", "train.loss_chunk=256", *more]
     return programs.host_run(RECIPE, 1, 1, sets, launched(num_ranks))[1]["peak_tensor_bytes"]
 
 
 def longest(num_ranks, short):
     """The longest sequence at MEMORY, by the line through two peaks: memory grows with the positions of a rank."""
-    lower, upper = peak(num_ranks, short), peak(num_ranks, 2 * short)
+    lower, upper = (peak(num_ranks, n * short, context(num_ranks)) for n in (1, 2))
     slope = (upper - lower) / short
     return (MEMORY - lower) / slope + short
 
@@ -107,8 +146,30 @@ def length(quick):
     return result
 
 
+def state_and_slope(num_ranks, short, more):
+    """Bytes of the state and of the activations of a position: the line through two peaks."""
+    lower, upper = (peak(num_ranks, n * short, [*options(LARGE), *more]) for n in (1, 2))
+    slope = (upper - lower) / short
+    return lower - slope * short, slope
+
+
+def tensor_memory(quick):
+    short = 64 if quick else 256
+    programs.say("parallel: memory of tensor")
+    alone, divided = state_and_slope(1, short, []), state_and_slope(2, short, tensor(2, has_pieces=True))
+    state, slope = divided[0] / alone[0], divided[1] / alone[1]
+    result = Result([Group("memory of tensor 2 with pieces of sequences / one rank, 85 M llama",
+                           {"state": [state], "activations of a position": [slope]}, 3)],
+                    raw={"memory": {"alone": alone, "divided": divided}})
+    for name, goal, found in (("state", STATE_GOAL, state), ("activations", ACTIVATION_GOAL, slope)):
+        result.goals.append(Goal("parallel", f"{name} of tensor 2 with pieces over one rank, at most {goal}",
+                                 f"{found:.3f}", found <= goal))
+    return result
+
+
 def measure(quick):
     result = Result()
-    for name, part in (("traffic", traffic), ("speed", speed), ("length", length)):
+    for name, part in (("traffic", traffic), ("tensor traffic", tensor_traffic), ("speed", speed), ("length", length),
+                       ("tensor memory", tensor_memory)):
         result.add(name, part(quick))
     return result
