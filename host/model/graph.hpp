@@ -83,6 +83,9 @@ struct ModelParameter {
   // stores the whole, also where blocks get a part.
   uint32_t num_copies = 1;
   bool is_stored_whole = true;  // false: this rank stores `part` alone
+  // ---- set by cut_stages (stages.hpp) ----
+  uint32_t owner = 0;         // the pipeline rank that stores it
+  bool is_elsewhere = false;  // another pipeline rank stores it: this rank has no element of it
 
   // The shape that blocks see.
   const std::vector<int64_t>& shape_in_block() const { return part ? part->size : shape; }
@@ -103,6 +106,7 @@ struct ModelBuffer {
   bool is_real = false;  // of a parametrization: no block writes it
   uint32_t model = 0;    // index of its model
   uint32_t number = 0;   // in its model, as the plugin knows it
+  uint32_t owner = 0;    // the pipeline rank whose blocks use it (stages.hpp)
 };
 
 struct ModelBlock {
@@ -119,6 +123,8 @@ struct ModelBlock {
   uint32_t number = 0;               // in its model, as the plugin knows it
   uint32_t num_siblings = 0;         // blocks that its model declares, itself included
   bool is_divided = false;           // gets parts of its split parameters (divided_graph.hpp)
+  uint32_t stage = 0;                // of the pipeline (stages.hpp)
+  bool is_elsewhere = false;         // another pipeline rank runs it
 
   // What the plugin declared, and sees.
   std::span<const uint32_t> declared_parameters() const {
@@ -160,6 +166,7 @@ struct ModelGraph {
   std::vector<ModelBuffer> buffers;
   std::vector<ModelBlock> blocks;
   std::vector<ModelParametrization> parametrizations;
+  std::vector<uint32_t> stage_owners = {0};  // by stage: the pipeline rank that has it (stages.hpp)
 
   // Returns the value named `name` that a block makes, or nothing.
   std::optional<uint32_t> find_output(std::string_view name) const;

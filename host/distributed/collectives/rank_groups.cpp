@@ -40,6 +40,8 @@ void RankGroups::connect_values() {
   stage_ = of(RankSet::kStage, "stage");
   samples_ = of(RankSet::kSamples, "samples");
   tokens_ = of(RankSet::kTokens, "tokens");
+  sums_ = of(RankSet::kSums, "sums");
+  pipeline_ = of(RankSet::kPipeline, "pipeline");
 }
 
 void RankGroups::connect_tensors() {
@@ -54,6 +56,8 @@ void RankGroups::connect_tensors() {
   }
   tensor_ = make(RankSet::kTensor, Lane::kTensor, "tensor", device_);
   context_ = make(RankSet::kContext, Lane::kContext, "context", device_);
+  messages_ = make(RankSet::kPipeline, Lane::kMessages, "messages", device_);
+  stages_ = make(RankSet::kPipeline, Lane::kStages, "stages", device_);
   on_device_ = make(RankSet::kAll, Lane::kTensors, "all", device_);
   for (Copies& one : copies_) {
     one.of_whole = make(role_.copies_of_whole(one.num_copies), Lane::kTensors, "copies", device_);

@@ -39,7 +39,9 @@ class RankGroups {
   Group& all() { return *all_; }          // decisions, failures, files, norms
   Group& stage() { return *stage_; }      // facts about the same blocks
   Group& samples() { return *samples_; }  // windows, positions in the data
-  Group& tokens() { return *tokens_; }    // counts, losses, metrics
+  Group& tokens() { return *tokens_; }    // numbers of hooks
+  Group& sums() { return *sums_; }        // counts, losses, metrics
+  Group& pipeline() { return *pipeline_; }  // what messages between stages hold
 
   // Creates the groups below. Call once, before the first of them is used. `copies` has each number
   // of copies on tensor ranks that a parameter has (ModelParameter::num_copies), the same on all
@@ -58,6 +60,8 @@ class RankGroups {
   Group& whole() { return whole(role_.tensor().count); }  // undivided parameters, and buffers
   Group& context() { return *context_; }          // parts of sequences, in blocks and losses
   Group& tensor() { return *tensor_; }            // partial results and parts, in blocks and losses
+  Group& messages() { return *messages_; }        // values and gradients between stages
+  Group& stages() { return *stages_; }            // parameters and buffers of all stages
   Group& all_on_device() { return *on_device_; }  // norms, without waiting for the device
 
   // ---- rows of tables, on the CPU ----
@@ -85,7 +89,9 @@ class RankGroups {
     kTensor,
     kTensors,
     kRows,
-    kParts
+    kParts,
+    kMessages,
+    kStages
   };
   struct Made {
     std::vector<uint32_t> ranks;
@@ -118,10 +124,14 @@ class RankGroups {
   Group* stage_ = &alone_;
   Group* samples_ = &alone_;
   Group* tokens_ = &alone_;
+  Group* sums_ = &alone_;
+  Group* pipeline_ = &alone_;
   Group* gather_ = &alone_;
   Group* reduce_ = &alone_;
   Group* context_ = &alone_;
   Group* tensor_ = &alone_;
+  Group* messages_ = &alone_;
+  Group* stages_ = &alone_;
   Group* on_device_ = &alone_;
   Group* rows_ = &alone_;
   Group* parts_ = &alone_;

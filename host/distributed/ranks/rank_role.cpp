@@ -16,6 +16,9 @@ constexpr Dims kAll = {
 constexpr Dims kStage = {MeshDim::kTensor, MeshDim::kContext, MeshDim::kShard, MeshDim::kReplicate};
 constexpr Dims kSamples = {MeshDim::kShard, MeshDim::kReplicate};
 constexpr Dims kTokens = {MeshDim::kContext, MeshDim::kShard, MeshDim::kReplicate};
+constexpr Dims kSums = {
+    MeshDim::kContext, MeshDim::kShard, MeshDim::kReplicate, MeshDim::kPipeline};
+constexpr Dims kPipeline = {MeshDim::kPipeline};
 constexpr Dims kSlices = {MeshDim::kShard};
 constexpr Dims kContext = {MeshDim::kContext};
 constexpr Dims kTensor = {MeshDim::kTensor};
@@ -37,6 +40,10 @@ Dims dims_of(RankSet set) {
       return kSlices;
     case RankSet::kContext:
       return kContext;
+    case RankSet::kSums:
+      return kSums;
+    case RankSet::kPipeline:
+      return kPipeline;
     case RankSet::kTensor:
       break;
   }

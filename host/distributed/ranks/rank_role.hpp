@@ -6,12 +6,14 @@
 //
 //   ranks along                  have
 //   tensor, context, pipeline    the same samples
-//   context, shard, replicate    different tokens of the run, each once: counts, losses and metrics
-//                                add up over them
+//   context, shard, replicate    different tokens of the run, each once
+//   the same and pipeline        counts, losses and metrics add up over them: of ranks with the same
+//                                tokens, the one that computes a number adds it
 //   tensor                       parts of blocks, and the same values outside of their regions
 //   shard                        the slices of one copy of the parameters
 //   context, replicate           copies of the same slice, also on `num_copies` adjacent tensor
 //                                ranks
+//   pipeline                     different blocks, and parameters
 //
 // The number of copies on tensor ranks is that of each parameter (ModelParameter::num_copies). The
 // gradient of a parameter is the sum over its copies.
@@ -43,6 +45,8 @@ enum class RankSet {
   kSlices,   // ranks that hold one copy of the parameters together
   kContext,  // ranks that divide the positions of the same samples
   kTensor,   // ranks that divide the blocks of the same samples and positions
+  kSums,     // ranks over which counts, losses and metrics add up
+  kPipeline,  // ranks that have the stages of the same samples
 };
 
 class RankRole {
@@ -71,9 +75,11 @@ class RankRole {
   RankIndex positions() const { return index_in(RankSet::kContext); }
   // Returns the part of blocks that this rank computes.
   RankIndex tensor() const { return index_in(RankSet::kTensor); }
+  // Returns this rank among those that have the stages of a pipeline.
+  RankIndex pipeline() const { return index_in(RankSet::kPipeline); }
   // True on the rank that counts the tokens that it shares with other ranks, in sums over all
   // ranks. In sums over RankSet::kTokens, each rank counts its own.
-  bool counts_tokens() const { return tensor().index == 0; }
+  bool counts_tokens() const { return tensor().index == 0 && pipeline().index == 0; }
   // Same, for the samples that it shares with other ranks.
   bool counts_samples() const { return counts_tokens() && positions().index == 0; }
 
