@@ -22,6 +22,10 @@ struct ParallelRecipe {
   std::int64_t tensor = 1;
   bool sequence_parallel = false;
   std::int64_t context = 1;
+  std::int64_t pipeline = 1;
+  std::string schedule = "1f1b";
+  std::optional<std::int64_t> stages_per_rank;  // null: the schedule's default
+  std::vector<std::string> stage_starts;        // empty: by cost
   ContextExchange context_by = ContextExchange::kUlysses;
   UndeclaredBlocks undeclared = UndeclaredBlocks::kRefuse;
   int stage = 3;                              // ZeRO stage
@@ -72,7 +76,22 @@ struct ParallelRecipe {
         .doc(
             "blocks that ranks cannot divide: refuse them, or let each rank run them whole. For "
             "tensor, only blocks whose units the degree does not divide");
-    s.not_yet("pipeline", "pipeline parallelism", "[1]");
+    s.key("pipeline", &ParallelRecipe::pipeline)
+        .min(1)
+        .max(1000000)
+        .doc("ranks that divide the blocks of the model among them, and have the same data");
+    s.key("schedule", &ParallelRecipe::schedule)
+        .doc(
+            "order in which the ranks of a pipeline run forwards and backwards: a name that "
+            "`tenon schedule` knows, or the path of a table in PyTorch's CSV form");
+    s.key("stages_per_rank", &ParallelRecipe::stages_per_rank)
+        .min(1)
+        .max(1000)
+        .doc("parts of the model that each rank of a pipeline has; null: those of the schedule");
+    s.key("stage_starts", &ParallelRecipe::stage_starts)
+        .doc(
+            "name patterns of blocks: the first match of each begins the next stage of a pipeline; "
+            "empty: stages of nearly equal costs");
     s.not_yet("expert", "expert parallelism", "[1]");
     s.key("stage", &ParallelRecipe::stage)
         .min(1)

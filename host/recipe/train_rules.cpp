@@ -65,6 +65,13 @@ const RuleTable<Recipe> kTrainingRules = {
          },
      .what = "no ranks divide blocks",
      .way_out = "set tensor to a degree above 1, or remove the key"},
+    {.keys = {"parallel/stage_starts", "parallel/pipeline"},
+     .broken =
+         [](const Recipe& recipe) {
+           return !recipe.parallel.stage_starts.empty() && recipe.parallel.pipeline == 1;
+         },
+     .what = "no ranks divide the model into stages",
+     .way_out = "set pipeline to a degree above 1, or remove the key"},
 };
 
 // ---- activations ----

@@ -70,7 +70,8 @@ void BatchEvaluator::rethrow() const {
 // The vote on the next batch runs while this batch is evaluated.
 void BatchEvaluator::evaluate_batch(const EvaluatedBatch& at, EvaluationSums& sums) {
   DataStream& data = at.data;
-  Microbatch microbatch{.batch = empty_batch(data.source().info().schema)};
+  Microbatch microbatch{.batch = empty_batch(data.source().info().schema),
+                        .state = &run_.model.state()};
   hold(at, [&] {
     if (auto next = data.loader().next(); next.has_value()) {
       microbatch.batch = std::move(*next);
@@ -81,8 +82,9 @@ void BatchEvaluator::evaluate_batch(const EvaluatedBatch& at, EvaluationSums& su
   events_.event().microbatch = sums.microbatch;
   const CallPoint point{state_.step, static_cast<uint32_t>(sums.microbatch), false};
   step_.batch = &microbatch.batch;
+  step_.state = microbatch.state;
   events_.fire(TENON_EVENT_AFTER_DATA);
-  const auto forward = [&] { forward_pass_.run_model(microbatch.batch, point); };
+  const auto forward = [&] { forward_pass_.run_model(microbatch, point); };
   bool has_outputs = true;
   if (run_.role().is_alone()) {
     has_outputs = hold(at, forward);
@@ -91,7 +93,7 @@ void BatchEvaluator::evaluate_batch(const EvaluatedBatch& at, EvaluationSums& su
   }
   const auto losses = [&] {
     forward_pass_.run_losses(microbatch, point, [&] {
-      run_.model.metrics.evaluate(run_.model.microbatch, microbatch.batch, point);
+      run_.model.metrics.evaluate(*microbatch.state, microbatch.batch, point);
       sums.add(microbatch.sums, microbatch.counts);
       sums.add_sources(microbatch.by_source, data.source().parts());
     });
@@ -102,8 +104,9 @@ void BatchEvaluator::evaluate_batch(const EvaluatedBatch& at, EvaluationSums& su
   } else if (has_outputs) {
     hold(at, losses);
   }
-  run_.model.runner.clear(run_.model.microbatch);
+  run_.model.runner.clear(run_.model.state());
   step_.batch = nullptr;
+  step_.state = nullptr;
   ++sums.microbatch;
 }
 
@@ -146,7 +149,8 @@ bool BatchEvaluator::try_first_batch(const EvalSet& set, std::set<std::string>& 
       try {
         auto next = trial.loader().has_next() ? trial.loader().next() : std::nullopt;
         Microbatch microbatch{.batch = next.has_value() ? std::move(*next)
-                                                        : empty_batch(data.source().info().schema)};
+                                                        : empty_batch(data.source().info().schema),
+                              .state = &run_.model.state()};
         run_quietly(microbatch);
       } catch (const std::exception& error) {
         throw in_context(run_failure(error), at);
@@ -166,14 +170,14 @@ void BatchEvaluator::run_quietly(Microbatch& microbatch) {
   const CallPoint point{state_.step, 0, false};
   run_.model.metrics.begin_evaluation();
   forward_pass_.run_quietly(microbatch, point, [&] {
-    run_.model.metrics.evaluate(run_.model.microbatch, microbatch.batch, point);
+    run_.model.metrics.evaluate(*microbatch.state, microbatch.batch, point);
   });
   run_.model.metrics.drop_evaluation();
-  run_.model.runner.clear(run_.model.microbatch);
+  run_.model.runner.clear(run_.model.state());
 }
 
 Error BatchEvaluator::in_context(const Error& error, const EvaluatedBatch& batch) {
-  run_.model.runner.clear(run_.model.microbatch);
+  run_.model.runner.clear(run_.model.state());
   std::string where = set_name(batch.prefix) + " (" + batch.data.source().name() + ")";
   if (!batch.data.window_label().empty()) {
     where += ", window " + batch.data.window_label();
@@ -206,12 +210,12 @@ std::optional<int64_t> BatchEvaluator::failing_sample(const EvaluatedBatch& batc
   try {
     Loader loader(source, batch.data.window(), *batch.data.epoch(), options, {.cursor = sample});
     for (; loader.has_next(); ++sample) {
-      Microbatch microbatch{.batch = std::move(*loader.next())};
+      Microbatch microbatch{.batch = std::move(*loader.next()), .state = &run_.model.state()};
       run_quietly(microbatch);
     }
   } catch (const std::exception&) {
     run_.model.metrics.drop_evaluation();
-    run_.model.runner.clear(run_.model.microbatch);
+    run_.model.runner.clear(run_.model.state());
     return sample;
   }
   return std::nullopt;

@@ -284,7 +284,7 @@ std::optional<MetricRecord> Evaluator::run(const std::string& family,
 MetricRecord Evaluator::write_record(const std::string& family,
                                      const std::string& window,
                                      const std::string& line) {
-  run_.report.metrics.share(run_.ranks.groups.tokens(), family);
+  run_.report.metrics.share(run_.ranks.groups.sums(), family);
   MetricRecord record = run_.report.metrics.close(state_.step, family);
   record.window = window;
   for (const auto& [name, value] : record.values) {
@@ -376,7 +376,7 @@ bool Evaluator::record(const std::string& prefix,
                        const EvaluationSums& sums,
                        const std::string& series,
                        std::string& line) {
-  const auto losses = series_.close(sums, run_.ranks.groups.tokens(), series);
+  const auto losses = series_.close(sums, run_.ranks.groups.sums(), series);
   if (!losses.has_value()) {
     run_.model.metrics.drop_evaluation();
     return false;
@@ -390,7 +390,7 @@ bool Evaluator::record(const std::string& prefix,
   series_.add_sources(sums, prefix, run_.report.metrics);
   const CallPoint point{state_.step, 0, false};
   for (const auto& [name, value] :
-       run_.model.metrics.end_evaluation(run_.ranks.groups.tokens(), point, series)) {
+       run_.model.metrics.end_evaluation(run_.ranks.groups.sums(), point, series)) {
     run_.report.metrics.set(prefix + name, value);
     append_metric(line, prefix + name, value);
   }

@@ -112,9 +112,9 @@ at::Tensor FiniteCheck::bad_losses() const {
   return guard_.is_exempt() || gradients_.is_on_cpu() ? at::Tensor() : found_;
 }
 
-// The book adds up numbers of ranks with different tokens.
+// The book adds up numbers of ranks.
 void FiniteCheck::record_norm(MetricBook& metrics) const {
-  if (run_.role().index_in(RankSet::kTokens).index != 0) {
+  if (run_.role().index_in(RankSet::kSums).index != 0) {
     return;
   }
   const at::Tensor norm = gradients_.norm();

@@ -21,11 +21,14 @@ class ForwardPass {
   // Both are borrowed.
   ForwardPass(RunServices& run, LoopEvents& events) : run_(run), events_(events) {}
 
-  // Runs the model, between the events before_forward and after_forward.
-  void run_model(const Batch& batch, const CallPoint& point);
+  // Runs a stage of the model on the microbatch.
+  void run_stage(Microbatch& microbatch, const CallPoint& point, uint32_t stage);
+  // Runs all stages of this rank, between the events before_forward and after_forward.
+  void run_model(Microbatch& microbatch, const CallPoint& point);
 
   // Computes the losses, between the events before_loss and after_loss. Fills in the sums, and the
-  // counts if they are empty. Calls `on_losses` before after_loss if the microbatch has samples.
+  // counts if they are empty. Calls `on_losses` before after_loss if the microbatch has samples. A
+  // rank without the last stage computes none.
   // Errors  loss.late_count in training, if the model adds auxiliary losses and the main loss is
   //         counted after the forward
   void run_losses(Microbatch& microbatch,
@@ -46,7 +49,7 @@ class ForwardPass {
 
  private:
   void count(Microbatch& microbatch, const CallPoint& point);
-  void compute_model(const Batch& batch, const CallPoint& point);
+  void compute_model(Microbatch& microbatch, const CallPoint& point);
   void compute_losses(Microbatch& microbatch,
                       const CallPoint& point,
                       const std::function<void()>& on_losses);

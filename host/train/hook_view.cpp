@@ -114,7 +114,7 @@ const at::Tensor* HookView::output(std::string_view name) {
     case TENON_EVENT_AFTER_LOSS:
     case TENON_EVENT_BEFORE_BACKWARD: {
       const std::optional<uint32_t> value = run_.model.parameters.graph().find_output(name);
-      return value.has_value() ? &run_.model.microbatch.whole_value(*value) : nullptr;
+      return value.has_value() ? &step_.state->whole_value(*value) : nullptr;
     }
     default:
       return nullptr;

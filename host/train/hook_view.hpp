@@ -34,6 +34,7 @@ namespace tenon {
 struct StepValues {
   Batch* batch = nullptr;                                 // null outside of a microbatch
   Microbatch* microbatch = nullptr;                       // of training; null outside of one
+  const MicrobatchState* state = nullptr;                 // of the model; null outside of one
   const std::vector<Microbatch>* microbatches = nullptr;  // null outside of a step
   std::optional<double> lr_factor;                        // once the update is applied or skipped
   std::optional<double> loss;    // over all ranks; only if a hook reads it, and it is finite

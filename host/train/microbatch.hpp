@@ -3,6 +3,7 @@
 // A microbatch during a step, and sums over the microbatches of a step.
 #pragma once
 
+#include "host/model/microbatch_state.hpp"
 #include "host/train/objective/loss_set.hpp"
 
 #include <ATen/core/Tensor.h>
@@ -14,6 +15,7 @@ namespace tenon {
 
 struct Microbatch {
   Batch batch;
+  MicrobatchState* state = nullptr;     // of the model on this batch; borrowed
   std::vector<at::Tensor> counts = {};  // by loss, [] f64; empty until the losses are counted
   // By loss: those of all ranks that divide the sequences; empty: `counts`.
   std::vector<at::Tensor> whole_counts = {};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/train/run_services.hpp"
 
+#include "host/error/error.hpp"
 #include "host/train/components/sharding_options.hpp"
 
 #include <utility>
@@ -50,6 +51,13 @@ std::unique_ptr<SequenceGroup> make_sequences(const RunPlan& plan, RankGroups& g
                                            groups.context(), context_by(plan.recipe().parallel));
 }
 
+std::unique_ptr<StageExchange> make_exchange(const RunPlan& plan, RankGroups& groups) {
+  return groups.pipeline().is_alone()
+             ? nullptr
+             : std::make_unique<StageExchange>(
+                   groups.pipeline(), groups.messages(), plan.model.graph.stage_owners);
+}
+
 std::unique_ptr<TensorGroup> make_tensor(RankGroups& groups) {
   return groups.tensor().is_alone() ? nullptr : std::make_unique<TensorGroup>(groups.tensor());
 }
@@ -83,6 +91,7 @@ ModelServices::ModelServices(const RunPlan& plan,
       sharded(parameters, groups, sharding_options(plan.recipe().parallel)),
       sequences(make_sequences(plan, groups)),
       tensor(make_tensor(groups)),
+      exchange(make_exchange(plan, groups)),
       tables(make_tables(plan, groups)),
       rows(tables != nullptr ? std::make_unique<TableRows>(*tables, plan.model.lookups.values)
                              : nullptr),
@@ -94,14 +103,30 @@ ModelServices::ModelServices(const RunPlan& plan,
              rows.get(),
              std::move(activations),
              sequences.get(),
-             tensor.get()),
-      microbatch(runner.new_state()),
+             tensor.get(),
+             exchange.get()),
       optimizer(plan.model.partitions, parameters.groups(), exec_of_shards(plan)),
       averages(make_averages(plan, parameters)),
       values(optimizer, sharded, averages.has_value() ? &*averages : nullptr),
       best(make_best(plan, parameters, tables.get())) {
   if (plan.context.precision.autocast == at::kHalf) {
     loss_scale.emplace(plan.context.exec.device);
+  }
+  if (exchange != nullptr && plan.loop.microbatches_per_step > 1 && runner.sums().has_balances()) {
+    throw Error("recipe.not_available",
+                "/parallel/pipeline: the loads that balance losses and biases need are those of the "
+                "whole step, and this release counts them with one microbatch a step only; "
+                "accumulate no gradients, or set it to 1");
+  }
+  const auto num_states = plan.loop.schedule.is_pipeline() ? plan.loop.microbatches_per_step : 1;
+  for (int64_t i = 0; i < num_states; ++i) {
+    states.push_back(runner.new_state());
+  }
+}
+
+void ModelServices::clear_states() {
+  for (MicrobatchState& state : states) {
+    runner.clear(state);
   }
 }
 

@@ -18,6 +18,7 @@
 #include "host/model/program_runner.hpp"
 #include "host/model/sequence_group.hpp"
 #include "host/model/sharded_parameters.hpp"
+#include "host/model/stage_exchange.hpp"
 #include "host/model/tensor_group.hpp"
 #include "host/optim/loss_scale.hpp"
 #include "host/optim/optimizer_driver.hpp"
@@ -104,15 +105,21 @@ struct ModelServices {
   std::unique_ptr<SequenceGroup> sequences;
   // Of the ranks that divide blocks; null unless they do.
   std::unique_ptr<TensorGroup> tensor;
-  std::unique_ptr<TableSet> tables;  // null: the model has no lookups
+  std::unique_ptr<StageExchange> exchange;  // between stages; null without a pipeline
+  std::unique_ptr<TableSet> tables;         // null: the model has no lookups
   std::unique_ptr<TableRows> rows;   // of `tables`
   ProgramRunner runner;
-  MicrobatchState microbatch;  // the one that runs
+  std::deque<MicrobatchState> states;  // of microbatches in flight; at least one
   OptimizerDriver optimizer;
   std::optional<ParameterAverages> averages;  // none unless a hook averages parameters
   EvaluationValues values;
   std::optional<LossScale> loss_scale;  // fp16 only
   std::unique_ptr<BestState> best;      // null unless the recipe keeps the best
+
+  // The state of a microbatch that runs alone.
+  MicrobatchState& state() { return states.front(); }
+  // Drops what all microbatches have kept, also after an error.
+  void clear_states();
 };
 
 struct ReportServices {

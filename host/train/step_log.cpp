@@ -96,14 +96,14 @@ void StepLog::log(size_t num_roll_backs) {
   finite_check_.sync_loss_scale(run_.report.metrics);
   const auto now = Clock::now();
   RunPace pace = record_speed(now);
-  run_.report.metrics.share(run_.ranks.groups.tokens());
+  run_.report.metrics.share(run_.ranks.groups.sums());
   const bool has_loss = std::exchange(has_loss_, false);
   if (has_loss) {
     record_total_loss();
   }
   const CallPoint point{state_.step, 0, true};
   for (const auto& [name, value] :
-       run_.model.metrics.close_record(run_.ranks.groups.tokens(), point)) {
+       run_.model.metrics.close_record(run_.ranks.groups.sums(), point)) {
     run_.report.metrics.set(name, value);
   }
   pace.non_finite_steps = finite_check_.guard().count().steps;
@@ -229,7 +229,7 @@ void StepLog::record_tables() {
                     table.counts.refused,
                     table.counts.evicted});
   }
-  run_.ranks.groups.tokens().all_reduce(std::span(numbers), Reduce::kSum, "metrics of tables");
+  run_.ranks.groups.sums().all_reduce(std::span(numbers), Reduce::kSum, "metrics of tables");
   constexpr const char* kNames[] = {"rows", "bytes", "inserted", "refused", "evicted"};
   constexpr size_t kNumSizes = 2;
   std::array<int64_t, std::size(kNames)> all{};

@@ -48,7 +48,9 @@ void TrainStep::run_microbatches(std::vector<Microbatch>& microbatches,
   step.is_loss_chunked = forward_pass_.is_chunked(point(0));
   gradients_.begin_step();
   update_.begin_step();
-  for (Microbatch& microbatch : microbatches) {
+  for (size_t i = 0; i < microbatches.size(); ++i) {
+    Microbatch& microbatch = microbatches[i];
+    microbatch.state = &run_.model.states[i % run_.model.states.size()];
     // If losses are not counted ahead, sums are seeded with 1 and gradients scaled at the end.
     microbatch.seeds.assign(run_.model.losses.size(), one_);
     microbatch.is_by_source = run_.recipe().train.loss_by_source;
@@ -60,23 +62,24 @@ void TrainStep::run_microbatches(std::vector<Microbatch>& microbatches,
   if (microbatches.size() > 1) {
     count_loads(microbatches);
   }
-  for (size_t i = 0; i < microbatches.size(); ++i) {
-    events.event().microbatch = i;
-    step.batch = &microbatches[i].batch;
-    step.microbatch = &microbatches[i];
-    events.fire(TENON_EVENT_AFTER_DATA);
-    if (i == 0) {
-      // A single microbatch is counted after hooks, which may change it.
-      if (run_.plan.loop.counts_ahead && microbatches.size() == 1) {
-        count(microbatches);
-      }
-      vote();
-      start_agreement(microbatches);
+  const auto num_microbatches = static_cast<uint32_t>(microbatches.size());
+  for (const StageAction& action : run_.plan.loop.schedule.actions(num_microbatches)) {
+    events.event().microbatch = action.microbatch;
+    step.batch = &microbatches[action.microbatch].batch;
+    step.microbatch = &microbatches[action.microbatch];
+    step.state = microbatches[action.microbatch].state;
+    if (action.kind == StageActionKind::kForward) {
+      run_forward(microbatches, action, vote);
+    } else {
+      run_losses_and_backward(microbatches, action);
     }
-    run_microbatch(microbatches, i);
+  }
+  if (run_.model.exchange != nullptr) {
+    run_.model.exchange->finish();
   }
   step.batch = nullptr;
   step.microbatch = nullptr;
+  step.state = nullptr;
   if (run_.model.tables != nullptr) {
     run_.model.tables->send_gradients();  // in transit while the step is finished
   }
@@ -86,12 +89,48 @@ void TrainStep::run_microbatches(std::vector<Microbatch>& microbatches,
   late_scale_ = run_.plan.loop.counts_ahead ? at::Tensor() : late_scale(microbatches);
 }
 
-void TrainStep::run_microbatch(std::vector<Microbatch>& microbatches, size_t i) {
+// Events of a microbatch fire once: those before the forward at the forward of this rank's first
+// stage, and the others when the backward of its last stage starts, and that of its first one ends.
+void TrainStep::run_forward(std::vector<Microbatch>& microbatches,
+                            const StageAction& action,
+                            const std::function<void()>& vote) {
+  const StepSchedule& schedule = run_.plan.loop.schedule;
+  if (action.stage == schedule.first_stage()) {
+    events_.fire(TENON_EVENT_AFTER_DATA);
+    if (action.microbatch == 0) {
+      // A single microbatch is counted after hooks, which may change it.
+      if (run_.plan.loop.counts_ahead && microbatches.size() == 1) {
+        count(microbatches);
+      }
+      vote();
+      start_agreement(microbatches);
+    }
+    events_.fire(TENON_EVENT_BEFORE_FORWARD);
+  }
+  forward_pass_.run_stage(
+      microbatches[action.microbatch], point(action.microbatch), action.stage);
+}
+
+void TrainStep::run_losses_and_backward(std::vector<Microbatch>& microbatches,
+                                        const StageAction& action) {
+  const size_t i = action.microbatch;
+  if (action.stage == run_.plan.loop.schedule.last_stage()) {
+    events_.fire(TENON_EVENT_AFTER_FORWARD);
+    start_losses(microbatches, i);
+    run_losses(microbatches[i], point(i));
+    events_.fire(TENON_EVENT_BEFORE_BACKWARD);
+  }
+  run_backward(microbatches[i], action, i + 1 == microbatches.size());
+  if (action.stage == run_.plan.loop.schedule.first_stage()) {
+    events_.fire(TENON_EVENT_AFTER_BACKWARD);
+  }
+}
+
+// Sets what the gradients of microbatch `i` are multiplied by.
+void TrainStep::start_losses(std::vector<Microbatch>& microbatches, size_t i) {
   Microbatch& microbatch = microbatches[i];
-  const CallPoint at = point(i);
-  forward_pass_.run_model(microbatch.batch, at);
   if (microbatches.size() == 1 && run_.model.runner.sums().has_balances()) {
-    add_loads(run_.model.runner.sums(), run_.model.microbatch.aux_losses());
+    add_loads(run_.model.runner.sums(), microbatch.state->aux_losses());
     sum_loads();
   }
   if (i == 0) {
@@ -105,8 +144,6 @@ void TrainStep::run_microbatch(std::vector<Microbatch>& microbatches, size_t i) 
       seed = seed * run_.model.loss_scale->scale();
     }
   }
-  run_losses(microbatch, at);
-  run_backward(microbatch, at, i + 1 == microbatches.size());
 }
 
 // Non-finite losses of a skipped step must not enter metrics.
@@ -119,13 +156,13 @@ void TrainStep::run_losses(Microbatch& microbatch, const CallPoint& point) {
       is_finite = gradients_.add_loss(microbatch.sums[l], microbatch.counts[l]) && is_finite;
     }
     if (are_all_finite(is_finite) || counts_anyway) {
-      run_.model.metrics.train(run_.model.microbatch, microbatch.batch, point);
+      run_.model.metrics.train(*microbatch.state, microbatch.batch, point);
     }
   });
   if (microbatch.batch.samples == 0) {
     return;
   }
-  for (const AuxLoss& aux : run_.model.microbatch.aux_losses()) {
+  for (const AuxLoss& aux : microbatch.state->aux_losses()) {
     const auto [sum, count] = sum_and_count(run_.model.runner.sums(), aux);
     if (gradients_.add_loss(sum, count) || counts_anyway) {
       run_.report.metrics.add_tensor("aux/" + aux.name, sum, count);
@@ -144,17 +181,15 @@ bool TrainStep::are_all_finite(bool is_finite) {
   return num_bad == 0;
 }
 
-void TrainStep::run_backward(Microbatch& microbatch, const CallPoint& point, bool ends_step) {
-  LoopEvents& events = events_;
+void TrainStep::run_backward(Microbatch& microbatch, const StageAction& action, bool ends_step) {
   const std::optional<LossScale>& scale = run_.model.loss_scale;
-  events.fire(TENON_EVENT_BEFORE_BACKWARD);
-  MicrobatchLosses losses(run_.model.losses, microbatch, point);
+  MicrobatchLosses losses(run_.model.losses, microbatch, point(action.microbatch));
   run_.model.runner.backward(
-      run_.model.microbatch,
+      *microbatch.state,
       &losses,
       {microbatch.aux_scale, scale.has_value() ? scale->scale() : at::Tensor()},
-      ends_step);
-  events.fire(TENON_EVENT_AFTER_BACKWARD);
+      ends_step,
+      action.stage);
 }
 
 void TrainStep::update(const std::vector<Microbatch>& microbatches, bool is_wanted) {
@@ -187,7 +222,7 @@ void TrainStep::count_loads(const std::vector<Microbatch>& microbatches) {
   }
   const TraceSpan span("count loads of experts");
   for (size_t i = 0; i < microbatches.size(); ++i) {
-    run_.model.runner.count_loads(run_.model.microbatch, microbatches[i].batch, point(i));
+    run_.model.runner.count_loads(run_.model.state(), microbatches[i].batch, point(i));
   }
   sum_loads();
 }
@@ -301,7 +336,7 @@ at::Tensor TrainStep::late_scale(const std::vector<Microbatch>& microbatches) {
   at::Tensor total = own_total(microbatches, 0);
   if (!run_.is_alone()) {
     double value = total.item<double>();
-    run_.ranks.groups.tokens().all_reduce(std::span(&value, 1), Reduce::kSum, "counts of losses");
+    run_.ranks.groups.sums().all_reduce(std::span(&value, 1), Reduce::kSum, "counts of losses");
     total = at::scalar_tensor(value, at::kDouble);
   }
   return seed_of(run_.model.losses.weight(0), total);
@@ -318,7 +353,7 @@ std::optional<double> TrainStep::loss_of_all_ranks(const std::vector<Microbatch>
     }
   }
   if (!run_.is_alone()) {
-    run_.ranks.groups.tokens().all_reduce(totals, Reduce::kSum, "loss of a step");
+    run_.ranks.groups.sums().all_reduce(totals, Reduce::kSum, "loss of a step");
   }
   double loss = 0;
   for (size_t l = 0; l < num_losses; ++l) {
@@ -334,11 +369,13 @@ NonFiniteOrigin TrainStep::find_origin(const std::vector<Microbatch>& microbatch
   std::vector<PastMicrobatch> past;
   past.reserve(microbatches.size());
   for (const Microbatch& microbatch : microbatches) {
-    past.push_back({&microbatch.batch, &microbatch.sums, &microbatch.counts});
+    if (!run_.plan.loop.schedule.is_pipeline()) {  // else no rank can run the blocks again alone
+      past.push_back({&microbatch.batch, &microbatch.sums, &microbatch.counts});
+    }
   }
   NonFiniteOrigin origin = find_non_finite_origin(
       run_.model.runner,
-      run_.model.microbatch,
+      run_.model.state(),
       run_.model.parameters,
       run_.model.losses,
       past,

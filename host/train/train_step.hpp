@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // One training step on its microbatches: counts and normalizes losses over all microbatches of all
-// ranks, runs forward and backward of each microbatch, and updates the parameters.
+// ranks, runs forward and backward of each microbatch in the order of the schedule, and updates the
+// parameters.
 // Invariant: gradients equal those of one batch of all samples, up to rounding, for any number of
 // microbatches and ranks.
 // Threads: the train thread; every rank calls the same functions.
@@ -62,10 +63,14 @@ class TrainStep {
   void count_loads(const std::vector<Microbatch>& microbatches);
   void sum_loads();
   void end_buffers();
-  void run_microbatch(std::vector<Microbatch>& microbatches, size_t i);
+  void run_forward(std::vector<Microbatch>& microbatches,
+                   const StageAction& action,
+                   const std::function<void()>& vote);
+  void run_losses_and_backward(std::vector<Microbatch>& microbatches, const StageAction& action);
+  void start_losses(std::vector<Microbatch>& microbatches, size_t i);
   void run_losses(Microbatch& microbatch, const CallPoint& point);
   bool are_all_finite(bool is_finite);
-  void run_backward(Microbatch& microbatch, const CallPoint& point, bool ends_step);
+  void run_backward(Microbatch& microbatch, const StageAction& action, bool ends_step);
   std::optional<double> loss_of_all_ranks(const std::vector<Microbatch>& microbatches);
   at::Tensor late_scale(const std::vector<Microbatch>& microbatches);
   NonFiniteOrigin find_origin(const std::vector<Microbatch>& microbatches);

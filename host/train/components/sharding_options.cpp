@@ -13,7 +13,8 @@ MeshDegrees mesh_degrees(const ParallelRecipe& recipe) {
   return {.replicate = recipe.replicate,
           .shard = recipe.shard,
           .tensor = recipe.tensor,
-          .context = recipe.context};
+          .context = recipe.context,
+          .pipeline = recipe.pipeline};
 }
 
 ContextBy context_by(const ParallelRecipe& recipe) {

@@ -165,6 +165,12 @@ class Planning {
                             "divide; set it to 1 for an upper bound of the memory of a rank",
                             recipe.parallel.tensor));
     }
+    if (recipe.parallel.pipeline > 1) {
+      throw Error("recipe.not_available",
+                  formatted("/parallel/pipeline {}: this release does not plan stages; set it to 1 "
+                            "for an upper bound of the memory of a rank",
+                            recipe.parallel.pipeline));
+    }
     settings_->use_kernels(kernel_policy_of(recipe.kernels));
     // Plugins build their modules in the default dtype.
     settings_->use_default_dtype(context_.precision.exact());

@@ -233,10 +233,18 @@ std::unique_ptr<FlopMeter> make_flop_meter(const RunPlan& plan, ModelServices& m
   for (const FieldInfo& field : readable_fields(*plan.data.train->source().info().schema)) {
     fields.insert(field.name);
   }
-  const Program& program =
-      model.runner.program(PassKind::kTrain,
-                           plan.model.runner.loss_chunk > 0 ? ProgramRunner::Losses::kInChunks
-                                                            : ProgramRunner::Losses::kWhole);
+  const auto losses = plan.model.runner.loss_chunk > 0 ? ProgramRunner::Losses::kInChunks
+                                                       : ProgramRunner::Losses::kWhole;
+  // Also of stages on other ranks: one rank counts the work on the samples that it shares.
+  const uint32_t num_blocks = model.runner.facts().num_blocks();
+  std::vector<uint32_t> forwards(num_blocks, 0);
+  for (uint32_t stage = 0; stage < plan.model.graph.stage_owners.size(); ++stage) {
+    const std::vector<uint32_t> of_stage =
+        count_forwards(model.runner.program(PassKind::kTrain, losses, stage), num_blocks);
+    for (uint32_t b = 0; b < num_blocks; ++b) {
+      forwards[b] += of_stage[b];
+    }
+  }
   return std::make_unique<FlopMeter>(
       ModelFlops(
           {.models = plan.model.models->list(),
@@ -244,7 +252,7 @@ std::unique_ptr<FlopMeter> make_flop_meter(const RunPlan& plan, ModelServices& m
            .exec = context.exec,
            .fields = std::move(fields),
            .is_trainable = [&model](uint32_t p) { return model.parameters.is_trainable(p); }}),
-      count_forwards(program, model.runner.facts().num_blocks()),
+      std::move(forwards),
       *peak);
 }
 

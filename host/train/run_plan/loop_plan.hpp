@@ -8,6 +8,7 @@
 #include "host/plugin/lr_scheduler_proxy.hpp"
 #include "host/recipe/recipe.hpp"
 #include "host/train/objective/loss_set.hpp"
+#include "host/train/run_plan/step_schedule.hpp"
 
 #include <cstdint>
 #include <vector>
@@ -18,6 +19,7 @@ struct LoopPlan {
   int64_t microbatches_per_step = 1;
   bool counts_ahead = true;  // losses are counted before the first backward of a step
   uint64_t total_steps = 0;  // length of the schedule; 0 if unknown
+  StepSchedule schedule = {};
 };
 
 // Errors  hook.unordered_writers; hook.one_rank_writes

@@ -301,6 +301,17 @@ void check_tensor(const RunPlan& plan) {
   }
 }
 
+void check_pipeline(const RunPlan& plan) {
+  if (plan.context.role.pipeline().count > 1 && !plan.model.lookups.tables.empty()) {
+    throw Error("recipe.not_available",
+                formatted("/parallel/pipeline {}: {} looks up rows of the table '{}', which this "
+                          "release does not send between stages; set it to 1",
+                          plan.recipe().parallel.pipeline,
+                          plan.model.trained().instance().identity().describe(),
+                          plan.model.lookups.tables.front().spec.name));
+  }
+}
+
 // Rejects keys that need windows if the dataset has none.
 void check_windows(const RunPlan& plan) {
   const auto has_windows = [](RunDataset& set) { return set.source().info().has_windows; };

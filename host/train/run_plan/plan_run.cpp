@@ -18,6 +18,7 @@
 #include "host/train/pretrained/tokenizer_files.hpp"
 #include "host/train/resume/exports.hpp"
 #include "host/train/run_plan/divided_model.hpp"
+#include "host/train/run_plan/pipeline_model.hpp"
 #include "host/train/run_plan/plan_checks.hpp"
 
 #include <algorithm>
@@ -86,6 +87,7 @@ class Planner {
   void match();
   void plan_saves();
   void choose_blocks();
+  void cut();
   void check_stored_are_read() const;
   std::vector<uint32_t> values_for_hooks() const;
   void plan_steps();
@@ -97,6 +99,7 @@ class Planner {
   std::unique_ptr<RunPlan> made_;
   RunPlan& plan_;
   CreatedObjective objective_;  // until it is bound
+  StepSchedule schedule_;       // until the loop is planned
 };
 
 // ---- creating ----
@@ -185,6 +188,7 @@ void Planner::match() {
   plan_saves();
   bind_objective(model, std::move(objective_), context_);
   choose_blocks();
+  cut();
   model.runner = {.recomputed = recomputed_blocks(recipe_.train.recompute, model.graph),
                   .keeps_attention = keeps_attention(recipe_.train.recompute),
                   .tile = recipe_.train.tile.value_or(0),
@@ -202,6 +206,19 @@ void Planner::match() {
   check_windows(plan_);
   check_context(plan_);
   check_tensor(plan_);
+  check_pipeline(plan_);
+}
+
+// Divides the model into the stages of a pipeline.
+void Planner::cut() {
+  const int64_t microbatches = microbatches_per_step(recipe_, context_.role.samples().count);
+  const auto schedule = load_pipeline(context_, static_cast<uint32_t>(microbatches));
+  if (schedule.has_value()) {
+    ModelPlan& model = plan_.model;
+    cut_model(
+        context_, *schedule, model.values_read(), model.graph, model.models->trained().graph);
+    schedule_ = StepSchedule(*schedule, context_.role.pipeline().index);
+  }
 }
 
 // Decides which blocks run, by the values that losses, metrics and hooks read.
@@ -298,6 +315,7 @@ void Planner::plan_steps() {
   model.average = find_average(observers.hooks, model.partitions);
   plan_.loop =
       plan_loop(recipe_, *model.losses, observers.hooks, observers.schedule(), context_.role);
+  plan_.loop.schedule = schedule_;
   plan_.data.loader = loader_options();
   check_loop(plan_);
   plan_programs(model, context_);
