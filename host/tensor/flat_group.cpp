@@ -119,6 +119,10 @@ FlatGroup::FlatGroup(std::string name,
   const auto slice_of = [&](const at::Tensor& whole) {
     return whole.narrow(0, sharing_.slice * slice_numel(), slice_numel());
   };
+  if (sharing_.is_elsewhere) {
+    hold_nothing(seen_dtype.value_or(dtype), device);
+    return;
+  }
   has_copy_ = seen_dtype.value_or(dtype) != dtype || !sharing_.keeps_parameters;
   seen_ = sharing_.keeps_parameters
               ? at::zeros({numel_}, options.dtype(seen_dtype.value_or(dtype)))
@@ -147,6 +151,17 @@ FlatGroup::FlatGroup(std::string name,
         whole_grad_.narrow(0, e.offset, e.numel).view(e.parameter.shape_in_group()));
   }
   release_grads();
+}
+
+void FlatGroup::hold_nothing(at::ScalarType seen, at::Device device) {
+  const auto options = at::TensorOptions().dtype(dtype_).device(device);
+  data_ = at::empty({0}, options.device(sharing_.home.value_or(device)));
+  grad_ = at::empty({0}, data_.options());
+  seen_ = at::empty({0}, options.dtype(seen));
+  whole_grad_ = at::empty({0}, options);
+  unsharded_views_.resize(entries_.size());
+  block_views_.resize(entries_.size());
+  has_whole_ = false;
 }
 
 void FlatGroup::lay_out(std::vector<FlatParameter> parameters, at::ScalarType seen) {
@@ -247,7 +262,8 @@ FlatRange FlatGroup::range(size_t first_entry, size_t last_entry) const {
 std::vector<FlatRange> FlatGroup::ranges() const {
   std::vector<FlatRange> result;
   size_t first = 0;
-  for (size_t i = 0; is_trainable() && i < entries_.size(); ++i) {
+  const bool has_ranges = is_trainable() && !sharing_.is_elsewhere;
+  for (size_t i = 0; has_ranges && i < entries_.size(); ++i) {
     const uint32_t partition = entries_[i].parameter.partition;
     if (i + 1 == entries_.size() || entries_[i + 1].parameter.partition != partition) {
       result.push_back(range(first, i));
@@ -296,6 +312,7 @@ void FlatGroup::fill_copies() {
 }
 
 void FlatGroup::acquire_whole() {
+  TENON_ASSERT(!sharing_.is_elsewhere, "this rank stores the group");
   if (!has_whole_) {
     allocate_memory(seen_);
     for (const size_t i : copied_) {
@@ -318,6 +335,7 @@ void FlatGroup::release_whole() {
 // ---- whole gradients ----
 
 void FlatGroup::add_grad(size_t entry, const at::Tensor& grad) {
+  TENON_ASSERT(!sharing_.is_elsewhere, "this rank stores the group");
   auto& e = entries_[entry];
   if (!has_whole_grad_) {
     allocate_memory(whole_grad_);
@@ -342,7 +360,7 @@ void FlatGroup::add_grad(size_t entry, const at::Tensor& grad) {
 }
 
 void FlatGroup::resolve_grads() {
-  if (!is_trainable()) {
+  if (!is_trainable() || sharing_.is_elsewhere) {
     return;
   }
   if (!has_whole_grad_) {
@@ -370,7 +388,7 @@ void FlatGroup::expect_sums() {
 }
 
 void FlatGroup::release_grads() {
-  if (sharing_.keeps_gradients || !has_whole_grad_) {
+  if (sharing_.keeps_gradients || sharing_.is_elsewhere || !has_whole_grad_) {
     return;
   }
   free_memory(whole_grad_);

@@ -13,6 +13,9 @@
 // dtype than is stored. In a sharded group, the slice is one of n equal parts. A whole buffer that
 // is not kept has memory only between `acquire_whole` and `release_whole`; the caller fills it.
 //
+// A group that other ranks store (FlatSharing::is_elsewhere) has the layout of theirs, and no
+// element: its slice and all parts are empty, it has no whole, and no gradient is added to it.
+//
 // Invariants: each parameter and each slice starts on a 64-byte boundary and at a multiple of the
 // blocks of the group's parameters; each slice also starts at a multiple of the group's chunk; the
 // gaps between parameters are always zero, in data and in gradients; entries of one partition (one
@@ -74,13 +77,14 @@ struct FlatSharing {
   // Tensor ranks, with adjacent numbers, that have the same parameters in the group, or the same
   // boxes of them.
   uint32_t num_copies = 1;
+  bool is_elsewhere = false;  // other ranks store the group, and this one stores nothing of it
 };
 
 struct FlatEntry {
   FlatParameter parameter;
   int64_t offset = 0;     // in elements, from the start of the whole
   int64_t numel = 0;      // of the parameter's part in the group
-  bool has_grad = false;  // has received a gradient in this step
+  bool has_grad = false;  // has received a gradient in this step, on a rank that stores it
   // Content of the whole gradient in the place of this entry.
   enum class Held : uint8_t { kZero, kOld, kCurrent } held = Held::kZero;
 };
@@ -137,14 +141,14 @@ class FlatGroup {
   std::vector<FlatEntry>& entries() { return entries_; }
   const std::vector<FlatEntry>& entries() const { return entries_; }
   int64_t numel() const { return numel_; }  // of the whole
-  int64_t slice_numel() const { return numel_ / sharing_.num_slices; }
+  int64_t slice_numel() const { return sharing_.is_elsewhere ? 0 : numel_ / sharing_.num_slices; }
   int64_t chunk() const { return chunk_; }  // flat_chunk()
 
   // ---- this rank's slice ----
 
   at::Tensor& data() { return data_; }
   const at::Tensor& data() const { return data_; }
-  // Without elements if the group is frozen.
+  // Without elements if the group is frozen or elsewhere.
   at::Tensor& grad() { return grad_; }
   const at::Tensor& grad() const { return grad_; }
 
@@ -153,15 +157,17 @@ class FlatGroup {
   at::Tensor data_view(size_t entry) const;
   at::Tensor grad_view(size_t entry) const;  // trainable groups only
 
-  // Returns the maximal ranges of entries of one partition; none in a frozen group.
+  // Returns the maximal ranges of entries of one partition; none in a group that is frozen or
+  // elsewhere.
   std::vector<FlatRange> ranges() const;
   // Returns the part of entries [first, last] in the slice, with the gap after the last one.
   FlatRange range(size_t first_entry, size_t last_entry) const;
 
   // ---- the whole parameters ----
 
-  // The whole parameters, as blocks see them.
-  // Shapes  [numel()]
+  // The whole parameters, as blocks see them. A group that is elsewhere has none: its views are
+  // undefined.
+  // Shapes  [numel()]; [0] elsewhere
   at::Tensor& seen() { return seen_; }
   // Returns this rank's slice of `seen`.
   at::Tensor unsharded_slice() const;
@@ -189,7 +195,7 @@ class FlatGroup {
 
   // ---- the whole gradients ----
 
-  // Shapes  [numel()]; none in a frozen group
+  // Shapes  [numel()]; [0] in a group that is frozen or elsewhere
   at::Tensor& whole_grad() { return whole_grad_; }
   // Moves the whole gradient, which must be kept, to `memory`, so that neighbors can be reduced
   // together. Call it before the first gradient.
@@ -219,6 +225,7 @@ class FlatGroup {
  private:
   void lay_out(std::vector<FlatParameter> parameters, at::ScalarType seen);
   void lay_out_views();
+  void hold_nothing(at::ScalarType seen, at::Device device);
   FlatPart cut_part(const FlatEntry& entry) const;
   at::Tensor entry_view(const at::Tensor& slice, size_t entry) const;
 

@@ -322,4 +322,68 @@ TEST_CASE("copies of parts have memory while the whole has, and follow each gath
   CHECK(part_of(group.whole_grad().narrow(0, 0, 24).view(shape), box).equal(at::ones(box.size)));
 }
 
+TEST_CASE("a group that is elsewhere has the layout of the others, and no element", "[tensor]") {
+  const std::vector<FlatParameter> parameters = {
+      {.id = 0, .partition = 1, .shape = {3}, .name = "a"},
+      {.id = 1, .shape = {2, 5}, .name = "b"},
+      {.id = 2, .shape = {64, 5}, .name = "c", .box = Box{.start = {0, 2}, .size = {64, 2}}},
+      {.id = 3, .shape = {6, 4}, .name = "d", .seen_box = Box{.start = {0, 1}, .size = {6, 2}}}};
+  for (const int64_t slices : {1, 3}) {
+    for (const bool keeps : {true, false}) {
+      for (const bool is_trainable : {true, false}) {
+        CAPTURE(slices, keeps, is_trainable);
+        std::vector<FlatParameter> all = parameters;
+        for (FlatParameter& parameter : all) {
+          parameter.trainable = is_trainable;
+        }
+        FlatSharing sharing{.num_slices = slices,
+                            .slice = slices - 1,
+                            .keeps_gradients = keeps,
+                            .keeps_parameters = keeps};
+        const FlatGroup here("block", at::kFloat, at::kCPU, all, at::kBFloat16, sharing);
+        sharing.is_elsewhere = true;
+        FlatGroup group("block", at::kFloat, at::kCPU, all, at::kBFloat16, sharing);
+        CHECK(group.numel() == here.numel());
+        CHECK(group.chunk() == here.chunk());
+        CHECK(group.dtype() == at::kFloat);
+        CHECK(group.is_trainable() == is_trainable);
+        CHECK(group.slice_numel() == 0);
+        CHECK(group.ranges().empty());
+        REQUIRE(group.entries().size() == here.entries().size());
+        for (size_t e = 0; e < here.entries().size(); ++e) {
+          CHECK(group.entries()[e].parameter.id == here.entries()[e].parameter.id);
+          CHECK(group.entries()[e].offset == here.entries()[e].offset);
+          CHECK(group.entries()[e].numel == here.entries()[e].numel);
+          CHECK(group.part(e).length() == 0);
+          CHECK(group.part(e).piece.shape() == here.part(e).piece.shape());
+          CHECK(group.data_view(e).numel() == 0);
+          CHECK(group.data_view(e).scalar_type() == at::kFloat);
+          CHECK_FALSE(group.block_view(e).defined());
+          CHECK_FALSE(group.unsharded_view(e).defined());
+          if (is_trainable) {
+            CHECK(group.grad_view(e).numel() == 0);
+          }
+        }
+        // What a step does to all groups.
+        group.entries()[0].has_grad = true;
+        group.publish();
+        group.resolve_grads();
+        group.resolve_slice();
+        group.expect_sums();
+        group.release_grads();
+        group.release_whole();
+        CHECK_FALSE(group.has_whole());
+        CHECK_FALSE(group.has_copy());
+        CHECK(group.any_has_grad());
+        group.clear_grads();
+        CHECK_FALSE(group.any_has_grad());
+        for (const at::Tensor* const memory :
+             {&group.data(), &group.grad(), &group.seen(), &group.whole_grad()}) {
+          CHECK(memory->storage().nbytes() == 0);
+        }
+      }
+    }
+  }
+}
+
 }  // namespace tenon
