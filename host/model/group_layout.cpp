@@ -24,6 +24,7 @@ struct Kind {
   bool is_trainable;
   bool is_unsharded;
   uint32_t num_copies;
+  uint32_t owner;
   auto operator<=>(const Kind&) const = default;
 };
 
@@ -74,6 +75,19 @@ std::vector<uint32_t> blocks_of(const ModelGraph& graph, const std::vector<uint3
   return blocks;
 }
 
+Kind kind_of(const ModelGraph& graph, uint32_t p, uint32_t unit, const GroupRules& rules) {
+  const ModelParameter& parameter = graph.parameters[p];
+  const ParameterDtypes dtypes = parameter_dtypes(parameter, rules.stored, rules.seen);
+  const bool is_frozen = (parameter.flags & TENON_PARAM_FROZEN) != 0;
+  return {.unit = unit,
+          .stored = dtypes.stored,
+          .seen = dtypes.seen,
+          .is_trainable = c10::isFloatingType(dtypes.stored) && !is_frozen,
+          .is_unsharded = rules.is_unsharded && rules.is_unsharded(p),
+          .num_copies = parameter.num_copies,
+          .owner = parameter.owner};
+}
+
 }  // namespace
 
 ParameterDtypes parameter_dtypes(const ModelParameter& parameter,
@@ -104,12 +118,8 @@ std::vector<GroupLayout> lay_out_groups(const ModelGraph& graph, const GroupRule
       if (parameter.same_as != kNoIndex || parameter.blocks.front() != b) {
         continue;
       }
-      const ParameterDtypes dtypes = parameter_dtypes(parameter, rules.stored, rules.seen);
       const std::vector<uint32_t> units = units_of(graph, users[p]);
-      Kind kind{units.front(), dtypes.stored, dtypes.seen, true, false, parameter.num_copies};
-      kind.is_trainable =
-          c10::isFloatingType(kind.stored) && (parameter.flags & TENON_PARAM_FROZEN) == 0;
-      kind.is_unsharded = rules.is_unsharded && rules.is_unsharded(p);
+      const Kind kind = kind_of(graph, p, units.front(), rules);
       const bool is_alone = units.size() != 1;
       const auto found = group_of.find(kind);
       const bool is_new = is_alone || found == group_of.end();
@@ -122,6 +132,8 @@ std::vector<GroupLayout> lay_out_groups(const ModelGraph& graph, const GroupRule
                           .is_trainable = kind.is_trainable,
                           .is_unsharded = kind.is_unsharded,
                           .num_copies = kind.num_copies,
+                          .owner = kind.owner,
+                          .is_elsewhere = parameter.is_elsewhere,
                           .parameters = {},
                           .partitions = {},
                           .numels = {}});

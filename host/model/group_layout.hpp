@@ -3,7 +3,8 @@
 // Assigns the parameters of a model to flat groups, and computes the order and size of each group.
 // Nothing is allocated here: parameter_store.hpp allocates the groups, and rank_plan.hpp counts
 // their bytes.
-// Invariant: the same graph and rules give the same groups for any number of ranks.
+// Invariant: the same graph and rules give the same groups for any number of ranks, also if a
+// pipeline has parameters on other ranks.
 #pragma once
 
 #include <tenon/ports.h>
@@ -59,6 +60,8 @@ struct GroupLayout {
   bool is_trainable = true;
   bool is_unsharded = false;
   uint32_t num_copies = 1;           // of each parameter (ModelParameter::num_copies)
+  uint32_t owner = 0;                // the pipeline rank that stores it (ModelParameter::owner)
+  bool is_elsewhere = false;         // `owner` is another rank: this one stores nothing of it
   std::vector<uint32_t> parameters;  // sorted by partition
   std::vector<uint32_t> partitions;  // by entry of `parameters`
   std::vector<int64_t> numels;       // by entry of `parameters`
@@ -74,8 +77,8 @@ struct GroupLayout {
 
 // Returns the groups in the order of the blocks that use them first. A parameter that several units
 // use, also by a tied name, forms a separate group. The other parameters of a unit are grouped by
-// dtype, by whether they are trainable, by whether they are unsharded, and by their number of
-// copies.
+// dtype, by whether they are trainable, by whether they are unsharded, by their number of copies,
+// and by their owner.
 std::vector<GroupLayout> lay_out_groups(const ModelGraph& graph, const GroupRules& rules);
 
 }  // namespace tenon

@@ -60,6 +60,9 @@ ParameterMemory parameter_memory(
                                                  .partition_of = layout.partition_of,
                                                  .is_unsharded = layout.is_unsharded,
                                                  .block_of = layout.block_of})) {
+    if (group.is_elsewhere) {
+      continue;
+    }
     const FlatSharing sharing = layout.sharing_of(group);
     const bool is_at_home = sharing.home.value_or(layout.device) == layout.device;
     const bool keeps_parameters = sharing.keeps_parameters && is_at_home;

@@ -82,8 +82,9 @@ FlatSharing ParameterLayout::sharing_of(const GroupLayout& group) const {
   FlatSharing of = group.is_unsharded ? unsharded : sharing;
   const RankIndex copy = of.num_slices > 1 ? role.copy_of_slice(group.num_copies)
                                            : role.copy_of_whole(group.num_copies);
-  of.is_counted = copy.index == 0;
+  of.is_counted = copy.index == 0 && !group.is_elsewhere;
   of.num_copies = group.num_copies;
+  of.is_elsewhere = group.is_elsewhere;
   return of;
 }
 
@@ -142,7 +143,11 @@ at::ScalarType ParameterStore::stored_dtype(uint32_t dtype) const {
 // update of the buffer between the forward and backward of a block.
 void ParameterStore::point_leaf(uint32_t p) {
   const Position& position = positions_[p];
-  leaves_[p] = groups_[position.group].block_view(position.entry).variable_data();
+  const FlatGroup& group = groups_[position.group];
+  if (group.sharing().is_elsewhere) {
+    return;
+  }
+  leaves_[p] = group.block_view(position.entry).variable_data();
   leaves_[p].set_requires_grad(position.trainable);
 }
 
@@ -166,7 +171,7 @@ void ParameterStore::build(uint32_t model,
                            uint64_t seed) {
   for (const auto b : c10::irange(static_cast<uint32_t>(graph_.blocks.size()))) {
     const ModelBlock& block = graph_.blocks[b];
-    if (!block.has(TENON_BLOCK_MATERIALIZED) || block.model != model) {
+    if (!block.has(TENON_BLOCK_MATERIALIZED) || block.model != model || block.is_elsewhere) {
       continue;
     }
     seed_default_generator(random_bits(seed, stream_of(block.name), 0));
@@ -189,7 +194,8 @@ void ParameterStore::build(uint32_t model,
 void ParameterStore::draw_parameters(uint64_t seed) {
   for (const auto p : c10::irange(static_cast<uint32_t>(graph_.parameters.size()))) {
     const ModelParameter& parameter = graph_.parameters[p];
-    if (parameter.same_as != kNoIndex || parameter.init == TENON_INIT_MODULE) {
+    if (parameter.same_as != kNoIndex || parameter.init == TENON_INIT_MODULE ||
+        parameter.is_elsewhere) {
       continue;
     }
     const Position& position = positions_[p];

@@ -2,7 +2,9 @@
 //
 // The parameters of a model: flat groups by block and dtype, and the leaf tensors that blocks
 // receive. Tied parameters, parameters of several blocks, and frozen parameters form separate
-// groups. Each rank keeps a slice of the sharded parameters; sharded_parameters.hpp moves them.
+// groups. Each rank keeps a slice of the sharded parameters; sharded_parameters.hpp moves them. A
+// rank of a pipeline has groups and names of all parameters, values of its own blocks' parameters
+// (ModelParameter::is_elsewhere), and all buffers.
 // Invariant: for the whole run, each leaf is a view of the unsharded buffer of its group. On one
 // rank, blocks see updates without a copy, or after `publish` if they see a narrower dtype than is
 // stored.
@@ -61,7 +63,7 @@ class ParameterStore final : public Stateful {
   // Sets the initial values of all parameters and buffers, by the declared initializer, keyed by
   // (seed, name, element), or from the module of the block. Values are computed on the CPU, where
   // `exec` is too. They are the same for any device and any number of ranks. At most one block of
-  // sharded parameters is whole at a time.
+  // sharded parameters is whole at a time. Modules of blocks that are elsewhere are not built.
   // Errors  model.bad_graph if the leaves of a module differ from their declarations
   void initialise(ModelProxy& model, const tenon_exec& exec, uint64_t seed);
   // Sets the buffers, and the parameters that modules build, of model number `model` of the run,
@@ -69,7 +71,8 @@ class ParameterStore final : public Stateful {
   // Errors  as initialise
   void initialise_further(uint32_t model, ModelProxy& proxy, const tenon_exec& exec, uint64_t seed);
 
-  // Returns the leaf of parameter p, or of the parameter that p is tied to.
+  // Returns the leaf of parameter p, or of the parameter that p is tied to. Undefined if another
+  // pipeline rank stores it.
   const at::Tensor& leaf(uint32_t p) const { return leaves_[p]; }
   bool is_trainable(uint32_t p) const { return positions_[p].trainable; }
   // Returns the dtype in which blocks see a parameter of this dtype or class.

@@ -119,6 +119,30 @@ TEST_CASE("the parameters of a unit are one group", "[model]") {
   CHECK(layouts[1].parameters == std::vector<uint32_t>{4});
 }
 
+TEST_CASE("a group has parameters of one owner, and keeps its place elsewhere", "[model]") {
+  ModelGraph graph = sample_graph();
+  const std::vector<GroupLayout> before = lay_out_groups(graph, {});
+  for (const uint32_t p : {1, 2, 3, 4}) {
+    graph.parameters[p].owner = 2;
+    graph.parameters[p].is_elsewhere = true;
+  }
+  std::vector<GroupLayout> layouts = lay_out_groups(graph, {});
+  REQUIRE(layouts.size() == before.size());
+  for (size_t g = 0; g < layouts.size(); ++g) {
+    CHECK(layouts[g].parameters == before[g].parameters);
+    CHECK(layouts[g].ends(3) == before[g].ends(3));
+    CHECK(layouts[g].owner == (g == 0 ? 0 : 2));
+    CHECK(layouts[g].is_elsewhere == (g != 0));
+  }
+  graph.parameters[2].owner = 0;
+  graph.parameters[2].is_elsewhere = false;
+  layouts = lay_out_groups(graph, {});
+  REQUIRE(layouts.size() == 4);
+  CHECK(layouts[1].parameters == std::vector<uint32_t>{1, 3});
+  CHECK(layouts[2].parameters == std::vector<uint32_t>{2});
+  CHECK_FALSE(layouts[2].is_elsewhere);
+}
+
 TEST_CASE("each parameter and each slice begins on 64 bytes", "[model]") {
   GroupLayout group;
   group.stored = at::kFloat;

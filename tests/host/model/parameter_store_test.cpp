@@ -351,4 +351,145 @@ TEST_CASE("the memory of parts is counted as it is allocated", "[model]") {
   });
 }
 
+namespace {
+
+constexpr uint32_t kNumStages = 3;
+
+// A model of three blocks with two parameters each, of which a rank has one block.
+class StagedStore {
+ public:
+  // Without `stage`, this rank has all blocks.
+  explicit StagedStore(std::optional<uint32_t> stage,
+                       bool is_materialized = false,
+                       const FlatSharing& sharing = {})
+      : test_(three_blocks(is_materialized)),
+        proxy_(made_instance("model", TENON_MODEL_ID, test_.table(), &test_)),
+        graph_(describe_model(proxy_)) {
+    for (uint32_t b = 0; stage.has_value() && b < kNumStages; ++b) {
+      graph_.blocks[b].is_elsewhere = b != *stage;
+      for (const uint32_t p : graph_.blocks[b].parameters) {
+        graph_.parameters[p].owner = b;
+        graph_.parameters[p].is_elsewhere = b != *stage;
+      }
+    }
+    layout_.sharing = sharing;
+    layout_.seen_dtype = at::kBFloat16;
+    store_.emplace(graph_, layout_);
+    const ExecFrame frame(proxy_.instance().host(), ExecBase{});
+    store_->initialise(proxy_, frame.exec(), 7);
+  }
+  StagedStore(const StagedStore&) = delete;
+  StagedStore& operator=(const StagedStore&) = delete;
+
+  ParameterStore& store() { return *store_; }
+  FlatGroup& group_of(uint32_t p) { return store_->groups()[store_->position(p).group]; }
+  at::Tensor stored(uint32_t p) { return group_of(p).data_view(store_->position(p).entry); }
+  ParameterMemory memory() const {
+    return parameter_memory(graph_, layout_, [](uint32_t, at::ScalarType) { return 8.0; });
+  }
+
+  static TestModel three_blocks(bool is_materialized) {
+    TestModel model;
+    model.inputs = {"x"};
+    model.num_values = 1 + kNumStages;
+    for (uint32_t b = 0; b < kNumStages; ++b) {
+      model.parameters.insert(model.parameters.end(), {{20, 6}, {9}});
+      model.blocks.push_back({{b},
+                              {b + 1},
+                              {2 * b, 2 * b + 1},
+                              is_materialized ? uint32_t{TENON_BLOCK_MATERIALIZED} : 0,
+                              {}});
+    }
+    if (is_materialized) {
+      model.leaves = {at::arange(120, at::kFloat).view({20, 6}), at::arange(9, at::kFloat)};
+    }
+    return model;
+  }
+
+ private:
+  TestModel test_;
+  ModelProxy proxy_;
+  ModelGraph graph_;
+  ParameterLayout layout_;
+  std::optional<ParameterStore> store_;
+};
+
+}  // namespace
+
+TEST_CASE("a rank of a pipeline draws the values that one rank draws", "[model]") {
+  StagedStore whole(std::nullopt);
+  for (uint32_t stage = 0; stage < kNumStages; ++stage) {
+    StagedStore staged(stage);
+    for (uint32_t p = 0; p < 2 * kNumStages; ++p) {
+      CAPTURE(stage, p);
+      const bool is_here = p / 2 == stage;
+      CHECK(staged.store().leaf(p).defined() == is_here);
+      if (is_here) {
+        CHECK(staged.stored(p).equal(whole.stored(p)));
+        CHECK(staged.store().leaf(p).equal(whole.store().leaf(p)));
+      } else {
+        CHECK(staged.stored(p).numel() == 0);
+      }
+    }
+  }
+}
+
+TEST_CASE("modules of other pipeline ranks are not built", "[model]") {
+  for (uint32_t stage = 0; stage < kNumStages; ++stage) {
+    StagedStore staged(stage, true);
+    for (uint32_t p = 0; p < 2 * kNumStages; ++p) {
+      CAPTURE(stage, p);
+      const at::Tensor wanted =
+          p % 2 == 0 ? at::arange(120, at::kFloat).view({20, 6}) : at::arange(9, at::kFloat);
+      CHECK(staged.store().leaf(p).defined() == (p / 2 == stage));
+      CHECK((p / 2 != stage || staged.stored(p).equal(wanted)));
+    }
+  }
+}
+
+TEST_CASE("the memory of parameters of other pipeline ranks is not counted", "[model]") {
+  for (const FlatSharing& sharing : {FlatSharing{},
+                                     FlatSharing{.num_slices = 2, .slice = 1},
+                                     FlatSharing{.num_slices = 2, .keeps_parameters = false}}) {
+    const StagedStore whole(std::nullopt, false, sharing);
+    ParameterMemory sum;
+    for (uint32_t stage = 0; stage < kNumStages; ++stage) {
+      const ParameterMemory one = StagedStore(stage, false, sharing).memory();
+      sum.on_device.parameters += one.on_device.parameters;
+      sum.on_device.gradients += one.on_device.gradients;
+      sum.on_device.optimizer += one.on_device.optimizer;
+    }
+    CHECK(sum.on_device.parameters == whole.memory().on_device.parameters);
+    CHECK(sum.on_device.gradients == whole.memory().on_device.gradients);
+    CHECK(sum.on_device.optimizer == whole.memory().on_device.optimizer);
+    CHECK(sum.on_device.sum() > 0);
+  }
+}
+
+TEST_CASE("ranks of a pipeline save and load their own parameters", "[model]") {
+  StagedStore whole(std::nullopt);
+  std::vector<StateTree> saved(kNumStages);
+  for (uint32_t stage = 0; stage < kNumStages; ++stage) {
+    StagedStore(stage).store().snapshot(saved[stage], "parameters");
+  }
+  const StateTree joined = joined_state(saved);
+  StateTree wanted;
+  whole.store().snapshot(wanted, "parameters");
+  for (const auto& [name, entry] : wanted.entries()) {
+    CAPTURE(name);
+    CHECK(joined.get_tensor(name).equal(wanted.get_tensor(name)));
+  }
+  for (uint32_t stage = 0; stage < kNumStages; ++stage) {
+    StagedStore staged(stage);
+    for (FlatGroup& group : staged.store().groups()) {
+      group.data().fill_(-1);
+    }
+    staged.store().load(joined, "parameters");
+    StateTree again;
+    staged.store().snapshot(again, "parameters");
+    CHECK(again == saved[stage]);
+    CHECK(again.entries().size() == 2);
+  }
+}
+
 }  // namespace tenon
