@@ -46,6 +46,7 @@ ShardedParameters::ShardedParameters(ParameterStore& store,
   const std::vector<GroupFacts> groups = group_facts(store, store.graph());
   std::vector<GroupUse> uses;
   std::vector<size_t> finished;  // groups with gradients, as backward finishes them
+  is_replicated_ = ranks.stages().is_alone();
   for (size_t g = 0; g < states_.size(); ++g) {
     uses.push_back(use_of(facts, groups[g].blocks, options.reshard_after_forward));
     order_of_use_.push_back(g);
@@ -71,7 +72,8 @@ void ShardedParameters::lay_out_buckets(std::span<const size_t> order) {
   std::map<std::pair<uint32_t, at::ScalarType>, std::vector<size_t>> by_kind;
   for (const size_t g : order) {
     const FlatSharing& sharing = groups[g].sharing();
-    const bool is_whole = sharing.num_slices == 1 && sharing.keeps_gradients;
+    const bool is_whole =
+        sharing.num_slices == 1 && sharing.keeps_gradients && !sharing.is_elsewhere;
     if (groups[g].is_trainable() && is_whole && ranks_.whole(sharing.num_copies).size() > 1) {
       by_kind[{sharing.num_copies, groups[g].dtype()}].push_back(g);
     }
@@ -116,12 +118,13 @@ Group& ShardedParameters::copies_of(const FlatGroup& group) {
 }
 
 void ShardedParameters::synchronise() {
-  if (ranks_.whole().size() == 1) {
+  Group& stages = ranks_.stages();
+  if (ranks_.whole().size() == 1 && stages.is_alone()) {
     return;
   }
   for (FlatGroup& group : store_.groups()) {
     Group& copies = copies_of(group);
-    if (copies.size() > 1) {
+    if (copies.size() > 1 && !group.sharing().is_elsewhere) {
       at::Tensor values = group.data().to(store_.device());
       at::Tensor bytes = as_bytes(values);
       copies.broadcast(bytes, 0, "parameters of '" + group.name() + "'")->wait();
@@ -133,36 +136,50 @@ void ShardedParameters::synchronise() {
   for (size_t b = 0; b < store_.buffers().size(); ++b) {
     if (store_.buffer(b).numel() > 0) {
       at::Tensor bytes = as_bytes(store_.buffer(b));
-      ranks_.whole().broadcast(bytes, 0, "buffer '" + store_.graph().buffers[b].name + "'")->wait();
+      const ModelBuffer& buffer = store_.graph().buffers[b];
+      const std::string what = "buffer '" + buffer.name + "'";
+      ranks_.whole().broadcast(bytes, 0, what)->wait();
+      if (!stages.is_alone()) {
+        stages.broadcast(bytes, buffer.owner, what)->wait();
+      }
     }
   }
   publish();
 }
 
 void ShardedParameters::synchronise_buffers() {
-  if (ranks_.whole().size() == 1) {
-    return;
-  }
-  std::vector<uint32_t> sent;
-  std::vector<at::Tensor> bytes;
+  Group& stages = ranks_.stages();
+  std::vector<std::vector<uint32_t>> by_owner(stages.size());
   for (const auto b : c10::irange(static_cast<uint32_t>(store_.buffers().size()))) {
     if (store_.is_state(b) && store_.buffer(b).numel() > 0) {
-      sent.push_back(b);
-      bytes.push_back(as_bytes(store_.buffer(b).contiguous()));
+      by_owner[store_.graph().buffers[b].owner].push_back(b);
     }
   }
-  if (sent.empty()) {
+  share_buffers(ranks_.whole(), 0, by_owner[stages.rank()]);
+  for (uint32_t owner = 0; owner < stages.size(); ++owner) {
+    share_buffers(stages, owner, by_owner[owner]);
+  }
+}
+
+void ShardedParameters::share_buffers(Group& ranks,
+                                      uint32_t root,
+                                      const std::vector<uint32_t>& which) {
+  if (ranks.is_alone() || which.empty()) {
     return;
   }
+  std::vector<at::Tensor> bytes;
+  for (const uint32_t b : which) {
+    bytes.push_back(as_bytes(store_.buffer(b).contiguous()));
+  }
   at::Tensor all = at::cat(bytes);
-  ranks_.whole().broadcast(all, 0, "buffers of the model")->wait();
+  ranks.broadcast(all, root, "buffers of the model")->wait();
   int64_t begin = 0;
-  for (size_t i = 0; i < sent.size(); ++i) {
-    const at::Tensor& buffer = store_.buffer(sent[i]);
+  for (size_t i = 0; i < which.size(); ++i) {
+    const at::Tensor& buffer = store_.buffer(which[i]);
     const int64_t size = bytes[i].numel();
     const at::Tensor next = at::empty(buffer.sizes(), buffer.options());
     as_bytes(next).copy_(all.narrow(0, begin, size));
-    store_.replace_buffer(sent[i], next);
+    store_.replace_buffer(which[i], next);
     begin += size;
   }
 }
@@ -250,7 +267,8 @@ void ShardedParameters::publish() {
   }
   for (const size_t g : order_of_use_) {
     FlatGroup& group = store_.groups()[g];
-    if (group.sharing().num_slices > 1 && group.sharing().keeps_parameters) {
+    const FlatSharing& sharing = group.sharing();
+    if (sharing.num_slices > 1 && sharing.keeps_parameters && !sharing.is_elsewhere) {
       states_[g].gathered_from = group.slice_to_gather();
       states_[g].gather = ranks_.gather().all_gather(
           group.seen(), states_[g].gathered_from, "parameters of '" + name(g) + "'");
@@ -270,8 +288,39 @@ at::Tensor ShardedParameters::gather_slices(const FlatGroup& group,
   return whole;
 }
 
-// Tensor ranks with different parts of an entry's parameter send them to each other.
 std::vector<at::Tensor> ShardedParameters::gather_whole(const FlatGroup& group,
+                                                        const at::Tensor& slice,
+                                                        const char* what) {
+  std::vector<at::Tensor> whole(group.entries().size());
+  if (!group.sharing().is_elsewhere) {
+    whole = gather_parts(group, slice, what);
+  }
+  if (!ranks_.stages().is_alone()) {
+    share_along_pipeline(group, slice.options(), what, whole);
+  }
+  return whole;
+}
+
+void ShardedParameters::share_along_pipeline(const FlatGroup& group,
+                                             const at::TensorOptions& options,
+                                             const char* what,
+                                             std::vector<at::Tensor>& whole) {
+  Group& stages = ranks_.stages();
+  const uint32_t owner = store_.graph().parameters[group.entries().front().parameter.id].owner;
+  for (size_t e = 0; e < whole.size(); ++e) {
+    const FlatParameter& parameter = group.entries()[e].parameter;
+    at::Tensor& one = whole[e];
+    one = group.sharing().is_elsewhere ? at::empty(parameter.shape, options.device(store_.device()))
+                                       : one.to(store_.device());
+    if (one.numel() > 0) {
+      at::Tensor bytes = as_bytes(one);
+      stages.broadcast(bytes, owner, what + (" of '" + parameter.name + "'"))->wait();
+    }
+  }
+}
+
+// Tensor ranks with different parts of an entry's parameter send them to each other.
+std::vector<at::Tensor> ShardedParameters::gather_parts(const FlatGroup& group,
                                                         const at::Tensor& slice,
                                                         const char* what) {
   const at::Tensor here = gather_slices(group, slice, what);

@@ -3,7 +3,8 @@
 // Moves parameters and gradients of flat groups between ranks. The layout of the groups
 // (flat_group.hpp) decides what each rank keeps; the program of a pass (compile_program.hpp)
 // decides when parameters are gathered and freed, and when gradients are complete. Knows no block,
-// no loss and no optimizer.
+// no loss and no optimizer. Ranks along a pipeline have different groups, and exchange them only
+// for inspection (gather_stored), which all ranks of the run call.
 //
 //   for each pass: acquire, await and free; in backward also reduce
 //   finish_gradients (once per step); the slices are updated; publish
@@ -45,16 +46,21 @@ class ShardedParameters {
   // Moves gradients of `store` that are reduced together into contiguous memory.
   ShardedParameters(ParameterStore& store, RankGroups& ranks, const ShardingOptions& options);
 
-  // True if nothing has to be moved: one rank keeps everything.
+  // True if a pass moves nothing: one rank keeps all parameters of the blocks that it runs.
   bool is_idle() const { return is_idle_; }
-  // True if no gradient is sharded: all ranks have bitwise equal gradients.
+  // True if this rank has all elements of all parameters of the run.
+  bool has_all() const { return is_idle_ && ranks_.stages().is_alone(); }
+  // True if no gradient is sharded, nor on other ranks of a pipeline: all ranks have bitwise equal
+  // gradients.
   bool is_replicated() const { return is_replicated_; }
 
-  // Broadcasts the values of the first copy to all copies, and the buffers of rank 0 to all ranks.
-  // Call it once, after initialization.
+  // Broadcasts the values of the first copy to all copies, and the buffers of the first rank of the
+  // pipeline rank that owns them to all ranks. Call it once, after initialization.
   // Errors   distributed.failed, as for all functions below
   void synchronise();
-  // Gives all ranks the state buffers of rank 0, in one broadcast. Call it at the end of each step.
+  // Gives all ranks the state buffers of the first rank of the pipeline rank that owns them: in one
+  // broadcast along the ranks with the same blocks, and one for each owner along a pipeline. Call
+  // it at the end of each step.
   void synchronise_buffers();
   // Adds up tensors over ranks with different tokens, in place: one all-reduce for each dtype.
   void sum_over_ranks(std::vector<at::Tensor>& tensors, const char* what);
@@ -91,7 +97,8 @@ class ShardedParameters {
   void resolve();
 
   // Returns the stored values of the whole parameters of a group, for inspection. A collective if
-  // ranks have slices or parts of them.
+  // ranks have slices or parts of them, or if a pipeline has several ranks: the one that owns the
+  // group sends them to the others.
   // Shapes  by entry: that of the parameter
   std::vector<at::Tensor> gather_stored(FlatGroup& group);
   // Same, for the final gradients of the group.
@@ -102,7 +109,8 @@ class ShardedParameters {
   void check_replicas();
 
   // `has_grad` returns one byte for each parameter, in the order of groups and entries: whether it
-  // has received a gradient on this rank. `set_has_grad` sets the values combined over all ranks.
+  // has received a gradient on this rank. `set_has_grad` sets the values combined over all ranks,
+  // also of groups that are elsewhere.
   std::vector<uint8_t> has_grad() const;
   void set_has_grad(const std::vector<uint8_t>& has_grad);
 
@@ -138,7 +146,18 @@ class ShardedParameters {
   std::vector<at::Tensor> gather_whole(const FlatGroup& group,
                                        const at::Tensor& slice,
                                        const char* what);
+  std::vector<at::Tensor> gather_parts(const FlatGroup& group,
+                                       const at::Tensor& slice,
+                                       const char* what);
   Group& copies_of(const FlatGroup& group);
+  // Sends the whole parameters, or gradients, of a group from its owner to all ranks along the
+  // pipeline.
+  void share_along_pipeline(const FlatGroup& group,
+                            const at::TensorOptions& options,
+                            const char* what,
+                            std::vector<at::Tensor>& whole);
+  // Gives buffers `which` the values of rank `root` of `ranks`.
+  void share_buffers(Group& ranks, uint32_t root, const std::vector<uint32_t>& which);
   at::Tensor on_wire(const at::Tensor& gradient) const;
   void finish_reduction();
   void start_sum(Group& among, const at::Tensor& target, const std::string& what);
