@@ -30,7 +30,7 @@ LoopEvents::LoopEvents(RunServices& run, HookView& view)
     const auto asks_for_whole = [event](const HookProxy& hook) {
       return hook.info().full_parameters && (hook.info().events & TENON_EVENT_BIT(event)) != 0;
     };
-    if (!run_.model.sharded.is_idle() && std::ranges::any_of(hooks_.hooks(), asks_for_whole)) {
+    if (!run_.model.sharded.has_all() && std::ranges::any_of(hooks_.hooks(), asks_for_whole)) {
       whole_parameters_ |= TENON_EVENT_BIT(event);
     }
   }

@@ -50,7 +50,7 @@ void ParameterAverages::update(uint64_t step) {
 void ParameterAverages::allocate() {
   averages_.resize(groups_.size());
   for (size_t g = 0; g < groups_.size(); ++g) {
-    if (groups_[g].is_trainable()) {
+    if (groups_[g].is_trainable() && !groups_[g].sharing().is_elsewhere) {
       const at::Tensor& data = groups_[g].data();
       averages_[g] = data.to(average_dtype(data.scalar_type()),
                              /*non_blocking=*/false,

@@ -141,17 +141,17 @@ void ParameterUpdate::finish_table_gradients(const at::Tensor& scale) {
   }
 }
 
-// If a parameter has a gradient on one rank, it has a gradient on all ranks. Losses that are
-// non-finite on one rank count as non-finite on all. Ranks exchange both while the last gradients
-// are reduced.
+// If a parameter has a gradient on one rank, it has a gradient on all ranks, also on those that
+// store nothing of it. Losses that are non-finite on one rank count as non-finite on all. Ranks
+// exchange both while the last gradients are reduced.
 void ParameterUpdate::share_has_grad() {
   if (run_.is_alone()) {
     run_.model.sharded.finish_gradients();
   } else {
     std::vector<uint8_t> has_grad = run_.model.sharded.has_grad();
     has_grad.push_back(gradients_.are_losses_finite() ? 0 : 1);
-    const auto gathering = run_.ranks.groups.stage().start_gather(
-        std::as_bytes(std::span(has_grad)), "touched parameters");
+    const auto gathering = run_.ranks.groups.all().start_gather(std::as_bytes(std::span(has_grad)),
+                                                                "touched parameters");
     run_.model.sharded.finish_gradients();
     const std::span<const std::byte> all = gathering->wait();
     for (size_t i = 0; i < all.size(); ++i) {
