@@ -142,13 +142,17 @@ uint64_t write_tensor(const Written& what, CheckpointFile& file, const std::atom
   return sum.value();
 }
 
-// Assigns replicated tensors evenly to the ranks that have copies of them. Call it for each of
-// them in the order of their names.
+// Assigns replicated tensors evenly to the ranks that have copies of them. Parts of parameters have
+// copies on ranks with the same blocks, and all other tensors also along the pipeline. Call it for
+// each of them in the order of their names.
 class SharedWork {
  public:
   explicit SharedWork(const RankRole& role) : role_(role) {}
 
   bool is_mine(const StateEntry& entry, uint64_t bytes) {
+    if (!entry.num_copies.has_value() && role_.pipeline().index != 0) {
+      return false;
+    }
     const uint32_t num_copies = entry.num_copies.value_or(role_.tensor().count);
     const RankIndex copy =
         entry.is_sliced ? role_.copy_of_slice(num_copies) : role_.copy_of_whole(num_copies);
@@ -167,11 +171,14 @@ std::vector<Written> assigned_to(const RankRole& role, const StateTree& tree, Ra
     share.versions[name] = version;
   }
   SharedWork work(role);
+  // The first rank of each pipeline rank writes numbers of its parameters. If several write a
+  // number, the index has that of the first.
+  const bool writes_numbers = role.index_in(RankSet::kStage).index == 0;
   std::vector<Written> mine;
   for (const auto& [name, entry] : tree.entries()) {
     const bool is_replicated = entry.scope == TENON_STATE_REPLICATED;
     const auto number = [&](auto value) {
-      if (!is_replicated || role.is_first()) {
+      if (!is_replicated || writes_numbers) {
         (is_own(entry.scope) ? share.own : share.shared).numbers[name] = {value, entry.scope};
       }
     };

@@ -2,7 +2,7 @@
 //
 // Writes a state as a checkpoint. All ranks write their shares in parallel; then one rank writes
 // the index. Replicated entries are assigned to ranks by size, so that all ranks write about the
-// same amount.
+// same amount. What all ranks of a pipeline have is assigned to those of its first rank.
 // Invariant: a checkpoint exists only after its commit.
 // Threads: any; a tree must not change while it is written.
 #pragma once

@@ -35,7 +35,8 @@ inline constexpr size_t kMaxStateBytes = size_t{1} << 20;
 struct StatePart {
   TensorPiece piece;
   bool is_sliced = false;  // ranks along shard have other parts; false: they have the same
-  // Tensor ranks, with adjacent numbers, that have the same part; absent: all of them.
+  // Tensor ranks, with adjacent numbers, that have the same part, of which ranks along the pipeline
+  // have nothing; absent: all tensor ranks, also along the pipeline.
   std::optional<uint32_t> num_copies = {};
   // False: another rank saves the same values, and this entry is for a load by this rank.
   bool is_saved = true;
