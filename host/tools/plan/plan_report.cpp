@@ -159,7 +159,7 @@ int64_t elements_a_rank(const PlanSubject& subject, const PlanChoice& choice) {
   int64_t elements = 0;
   for (const GroupLayout& group : subject.groups) {
     const int64_t slices = group.is_unsharded ? 1 : choice.shard;
-    elements += group.flat_numel(slices) / slices;
+    elements += group.is_elsewhere ? 0 : group.flat_numel(slices) / slices;
   }
   return elements;
 }

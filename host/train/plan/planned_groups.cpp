@@ -36,6 +36,9 @@ PlannedGroup planned_group(const GroupLayout& layout,
   const FlatSharing sharing = planned_sharing(layout, subject, choice);
   group.facts = facts_of(layout, sharing);
   group.num_copies = layout.num_copies;
+  if (layout.is_elsewhere) {
+    return group;  // no bytes, and in no bucket
+  }
   group.is_bucketed = layout.is_trainable && sharing.num_slices == 1 && group.facts.keeps_gradients;
   const int64_t numel = layout.flat_numel(sharing.num_slices);
   const int64_t slice = numel / sharing.num_slices;

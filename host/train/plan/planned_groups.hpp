@@ -26,7 +26,8 @@ struct PlannedBucket {
   int64_t copy = 0;   // of the copy in the wire dtype; 0 if none is needed
 };
 
-// A group of parameters, sharded by this choice.
+// A group of parameters, sharded by this choice. All bytes are 0 if another pipeline rank stores
+// it.
 struct PlannedGroup {
   GroupFacts facts;
   int64_t num_copies = 1;        // on tensor ranks

@@ -71,7 +71,9 @@ RankPlan RankPlanner::plan(const PlanChoice& choice) {
     (subject_.has_host ? memory.host : memory.exchange) += subject_.exchange_bytes;
   }
   for (size_t g = 0; g < groups.size(); ++g) {
-    add_group(subject_, choice, subject_.groups[g], groups[g], memory);
+    if (!subject_.groups[g].is_elsewhere) {
+      add_group(subject_, choice, subject_.groups[g], groups[g], memory);
+    }
   }
   PlannedPeak peak = planned_peak(pass);
   memory.gathered = peak.gathered;

@@ -154,6 +154,40 @@ TEST_CASE("what ranks keep adds up to the whole", "[model]") {
   }
 }
 
+TEST_CASE("groups of other pipeline ranks take no memory, and send nothing", "[model]") {
+  PlanSubject subject = small_chain();
+  subject.has_averages = true;
+  for (const int stage : {1, 2, 3}) {
+    for (const PlanChoice& choice : {PlanChoice{.shard = 1, .stage = stage},
+                                     PlanChoice{.shard = 4, .stage = stage},
+                                     PlanChoice{.replicate = 2, .shard = 2, .stage = stage},
+                                     PlanChoice{.replicate = 4, .shard = 1, .stage = stage}}) {
+      CAPTURE(stage, choice.replicate, choice.shard);
+      const RankPlan whole = plan_rank(subject, choice, kMachine);
+      PlanMemory sum;
+      int64_t sent = 0;
+      for (uint32_t owner = 0; owner < 2; ++owner) {  // of block 1, or of the others
+        PlanSubject staged = subject;
+        for (size_t g = 0; g < staged.groups.size(); ++g) {
+          staged.groups[g].owner = g == 1 ? 0 : 1;
+          staged.groups[g].is_elsewhere = staged.groups[g].owner != owner;
+        }
+        const RankPlan plan = plan_rank(staged, choice, kMachine);
+        sum.parameters += plan.memory.parameters;
+        sum.gradients += plan.memory.gradients;
+        sum.optimizer += plan.memory.optimizer;
+        sum.averages += plan.memory.averages;
+        sent += plan.traffic.sent();
+      }
+      CHECK(sum.parameters == whole.memory.parameters);
+      CHECK(sum.gradients == whole.memory.gradients);
+      CHECK(sum.optimizer == whole.memory.optimizer);
+      CHECK(sum.averages == whole.memory.averages);
+      CHECK(sent == whole.traffic.sent());
+    }
+  }
+}
+
 TEST_CASE("averages are sharded as the optimizer's state, in at least fp32", "[model]") {
   PlanSubject subject = small_chain();
   CHECK(plan_rank(subject, {.shard = 2}, kMachine).memory.averages == 0);
