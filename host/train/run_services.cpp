@@ -55,7 +55,10 @@ std::unique_ptr<StageExchange> make_exchange(const RunPlan& plan, RankGroups& gr
   return groups.pipeline().is_alone()
              ? nullptr
              : std::make_unique<StageExchange>(
-                   groups.pipeline(), groups.messages(), plan.model.graph.stage_owners);
+                   groups.pipeline(),
+                   groups.messages(),
+                   plan.model.graph.stage_owners,
+                   plan.context.exec.device);
 }
 
 std::unique_ptr<TensorGroup> make_tensor(RankGroups& groups) {

@@ -5,6 +5,7 @@
 #include "host/model/stages.hpp"
 #include "host/schedule/load_schedule.hpp"
 #include "host/text/formatted.hpp"
+#include "host/text/joined.hpp"
 #include "host/train/run_plan/step_schedule.hpp"
 
 #include <vector>
@@ -80,6 +81,26 @@ void cut_model(const PlanContext& context,
   if (const std::vector<StageLink> links = links_of(of_run, read_at_end); !links.empty()) {
     check(schedule, {.links = links});
   }
+}
+
+std::string stages_text(const ModelGraph& graph) {
+  const size_t num_stages = graph.stage_owners.size();
+  std::vector<std::string> texts;
+  for (uint32_t stage = 0; num_stages > 1 && stage < num_stages; ++stage) {
+    std::string first;
+    std::string last;
+    for (const ModelBlock& block : graph.blocks) {
+      if (block.stage == stage && block.model == 0) {
+        first = first.empty() ? block.unit_name() : first;
+        last = block.unit_name();
+      }
+    }
+    texts.push_back(formatted("{} on rank {} of the pipeline ({})",
+                              stage,
+                              graph.stage_owners[stage],
+                              first == last ? first : first + " to " + last));
+  }
+  return texts.empty() ? "" : formatted("{} stages: {}", num_stages, joined(texts));
 }
 
 }  // namespace tenon

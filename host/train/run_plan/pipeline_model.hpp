@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 
 namespace tenon {
 
@@ -30,5 +31,9 @@ void cut_model(const PlanContext& context,
                std::span<const uint32_t> read_at_end,
                ModelGraph& of_run,
                ModelGraph& trained);
+
+// Returns a line for people: "2 stages: rank 0 has embed_tokens to layers.1, ..."; "" without a
+// pipeline.
+std::string stages_text(const ModelGraph& graph);
 
 }  // namespace tenon

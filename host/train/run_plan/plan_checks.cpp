@@ -15,6 +15,7 @@
 #include "host/text/metric_name.hpp"
 #include "host/train/objective/chunked_loss.hpp"
 #include "host/train/run_plan/divided_model.hpp"
+#include "host/train/run_plan/pipeline_model.hpp"
 #include "host/train/run_plan/run_plan.hpp"
 #include "host/train/run_plan/token_limits.hpp"
 
@@ -309,6 +310,10 @@ void check_pipeline(const RunPlan& plan) {
                           plan.recipe().parallel.pipeline,
                           plan.model.trained().instance().identity().describe(),
                           plan.model.lookups.tables.front().spec.name));
+  }
+  const std::string text = stages_text(plan.model.graph);
+  if (!text.empty() && plan.context.role.is_first()) {
+    log_info(text);
   }
 }
 

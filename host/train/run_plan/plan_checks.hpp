@@ -24,8 +24,8 @@ void check_context(const RunPlan& plan);
 // Logs which blocks run whole, if the recipe divides blocks among ranks.
 // Errors  recipe.not_available for a model that looks up tables
 void check_tensor(const RunPlan& plan);
-// Errors  recipe.not_available for a model that looks up tables, if the recipe divides the model
-//         into stages
+// Logs which rank has which stage, if the recipe divides the model into stages.
+// Errors  recipe.not_available for a model that looks up tables
 void check_pipeline(const RunPlan& plan);
 // Errors  recipe.contradiction for keys that need windows if the data has none
 void check_windows(const RunPlan& plan);

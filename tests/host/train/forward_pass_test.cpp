@@ -24,15 +24,16 @@ TEST_CASE("training and evaluation compute the same sums and counts", "[train]")
   ForwardPass& forward = loop.step.forward_pass();
   for (const bool is_train : {true, false}) {
     Microbatch microbatch = microbatch_of({3, 4});
+    microbatch.state = &run.model->state();
     const CallPoint point{1, 0, is_train};
     int num_calls = 0;
-    forward.run_model(microbatch.batch, point);
+    forward.run_model(microbatch, point);
     forward.run_losses(microbatch, point, [&] { ++num_calls; });
     REQUIRE(microbatch.sums.size() == 1);
     CHECK(microbatch.sums[0].item<double>() == 2 * 7);
     CHECK(microbatch.counts[0].item<double>() == 2);
     CHECK(num_calls == 1);
-    run.model->runner.clear(run.model->microbatch);
+    run.model->runner.clear(run.model->state());
   }
   CHECK(loop.hook.seen == std::vector<uint32_t>{TENON_EVENT_BEFORE_FORWARD,
                                                 TENON_EVENT_AFTER_FORWARD,
@@ -48,9 +49,9 @@ TEST_CASE("training and evaluation compute the same sums and counts", "[train]")
 TEST_CASE("a batch without samples computes nothing, and fires the same events", "[train]") {
   RunRig run;
   LoopRig loop(run);
-  Microbatch microbatch{.batch = empty_batch(sample_schema())};
+  Microbatch microbatch{.batch = empty_batch(sample_schema()), .state = &run.model->state()};
   const CallPoint point{1, 0, true};
-  loop.step.forward_pass().run_model(microbatch.batch, point);
+  loop.step.forward_pass().run_model(microbatch, point);
   loop.step.forward_pass().run_losses(microbatch, point, [] { FAIL("there is no loss"); });
   CHECK(microbatch.sums.empty());
   CHECK(run.model_functions.num_forwards == 0);
@@ -61,9 +62,10 @@ TEST_CASE("counts that are there are not taken again", "[train]") {
   RunRig run;
   LoopRig loop(run);
   Microbatch microbatch = microbatch_of({3, 4});
+  microbatch.state = &run.model->state();
   microbatch.counts = {at::scalar_tensor(5.0, at::kDouble)};
   const CallPoint point{1, 0, false};
-  loop.step.forward_pass().run_model(microbatch.batch, point);
+  loop.step.forward_pass().run_model(microbatch, point);
   loop.step.forward_pass().run_losses(microbatch, point, [] {});
   CHECK(microbatch.counts[0].item<double>() == 5);
 }

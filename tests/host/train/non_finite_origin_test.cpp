@@ -21,15 +21,15 @@ NonFiniteOrigin origin_of(double weight, double times) {
   microbatch.batch.fields = {at::ones({1}, at::kLong)};
   microbatch.batch.samples = 1;
   const CallPoint point{1, 0, true};
-  run.model->runner.forward(run.model->microbatch, microbatch.batch, point);
+  run.model->runner.forward(run.model->state(), microbatch.batch, point);
   microbatch.counts = run.model->losses.count(microbatch.batch, point);
   microbatch.sums =
-      run.model->losses.compute(run.model->microbatch, microbatch.batch, point, microbatch.calls);
+      run.model->losses.compute(run.model->state(), microbatch.batch, point, microbatch.calls);
   run.model->losses.backward(
-      run.model->microbatch, point, microbatch.calls, {at::scalar_tensor(1.0, at::kDouble)});
-  run.model->runner.backward(run.model->microbatch, nullptr);
+      run.model->state(), point, microbatch.calls, {at::scalar_tensor(1.0, at::kDouble)});
+  run.model->runner.backward(run.model->state(), nullptr);
   return find_non_finite_origin(run.model->runner,
-                                run.model->microbatch,
+                                run.model->state(),
                                 run.model->parameters,
                                 run.model->losses,
                                 {{&microbatch.batch, &microbatch.sums, &microbatch.counts}},

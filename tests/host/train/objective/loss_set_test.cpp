@@ -28,14 +28,14 @@ TEST_CASE("losses are counted before or after the forward, and summed", "[train]
   LossSet& losses = run.model->losses;
   const Batch batch = batch_of({1, 2, 3});
   CHECK(losses.count(batch, kTrain)[0].item<double>() == 3);
-  run.model->runner.forward(run.model->microbatch, batch, kTrain);
-  CHECK(losses.count(run.model->microbatch, batch, kTrain)[0].item<double>() == 3);
+  run.model->runner.forward(run.model->state(), batch, kTrain);
+  CHECK(losses.count(run.model->state(), batch, kTrain)[0].item<double>() == 3);
   LossCalls calls;
-  CHECK(losses.compute(run.model->microbatch, batch, kTrain, calls)[0].item<double>() == 2 * 6);
+  CHECK(losses.compute(run.model->state(), batch, kTrain, calls)[0].item<double>() == 2 * 6);
   CHECK(calls.size() == 1);
-  losses.backward(run.model->microbatch, kTrain, calls, {at::scalar_tensor(0.5, at::kDouble)});
+  losses.backward(run.model->state(), kTrain, calls, {at::scalar_tensor(0.5, at::kDouble)});
   CHECK(calls.empty());
-  run.model->runner.backward(run.model->microbatch, nullptr);
+  run.model->runner.backward(run.model->state(), nullptr);
   CHECK(run.model->parameters.groups()[0].grad()[0].item<double>() == 0.5 * 6);
 }
 
@@ -79,13 +79,13 @@ TEST_CASE("what a loss gives must be a scalar that is wide enough", "[train]") {
                    .proxy = LossProxy(made_instance("loss", TENON_LOSS_ID, &table, &self))});
   LossSet losses(std::move(named), run.plan.model.graph, "made", RunRig::base());
   const Batch batch = batch_of({1});
-  run.model->runner.forward(run.model->microbatch, batch, kTrain);
+  run.model->runner.forward(run.model->state(), batch, kTrain);
   LossCalls calls;
-  CHECK_THROWS_WITH(losses.compute(run.model->microbatch, batch, kTrain, calls),
+  CHECK_THROWS_WITH(losses.compute(run.model->state(), batch, kTrain, calls),
                     contains_text("[plugin.bad_result]"));
   CHECK_THROWS_WITH(losses.count(batch, kTrain),
                     contains_text("it must return a scalar of Double"));
-  run.model->runner.clear(run.model->microbatch);
+  run.model->runner.clear(run.model->state());
 }
 
 }  // namespace tenon
