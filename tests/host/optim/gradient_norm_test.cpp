@@ -4,6 +4,7 @@
 #include "host/optim/gradient_norm.hpp"
 
 #include "host/device/exact_squares.hpp"
+#include "host/optim/clip.hpp"
 
 #include <ATen/Functions.h>
 
@@ -176,6 +177,25 @@ TEST_CASE("only counted gradients are in the norm of a rank", "[optim]") {
   CHECK(grad_norm(groups, NormOf::kAll) == 5);
   CHECK(device_grad_norms(groups).all.item<double>() == 4);
   CHECK(device_grad_norms(groups).by_entry.numel() == 2);
+}
+
+TEST_CASE("gradients that other pipeline ranks store add nothing to the norm of a rank",
+          "[optim]") {
+  std::vector<FlatGroup> groups;
+  groups.push_back(filled_group({at::kFloat, {1}, {at::tensor({3.0f})}}, {}));
+  groups.push_back(group_of({at::kFloat, {5, 7}, {}}, {.is_counted = false, .is_elsewhere = true}));
+  groups.push_back(filled_group({at::kFloat, {1}, {at::tensor({4.0f})}}, {}));
+  groups[1].entries()[1].has_grad = true;
+  CHECK(grad_norm(groups) == 5);
+  const GradientNorms norms = device_grad_norms(groups);
+  CHECK(norms.all.item<double>() == 5);
+  CHECK(norms.by_entry.equal(at::tensor({3.0, 0.0, 4.0}, at::kDouble)));
+  clip_grad_norm(groups, 5, 2.5);
+  clip_grad_norm(groups, at::scalar_tensor(2.5, at::kDouble), 1.25);
+  clip_grad_value(groups, 0.9);
+  CHECK(groups[0].grad()[0].item<float>() == Approx(0.75));
+  CHECK(groups[2].grad()[0].item<float>() == Approx(0.9));
+  CHECK(groups[1].grad().numel() == 0);
 }
 
 TEST_CASE("equal gradients have the same norm, bit for bit, however they are sharded", "[optim]") {
