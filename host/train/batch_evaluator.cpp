@@ -149,9 +149,9 @@ bool BatchEvaluator::try_first_batch(const EvalSet& set, std::set<std::string>& 
       const EvaluatedBatch at{trial, set.prefix, 0};
       try {
         auto next = trial.loader().has_next() ? trial.loader().next() : std::nullopt;
-        Microbatch microbatch{.batch = next.has_value() ? std::move(*next)
-                                                        : empty_batch(data.source().info().schema),
-                              .state = &run_.model.state()};
+        Microbatch microbatch{
+            .batch = next.has_value() ? std::move(*next) : empty_batch(data.source().info().schema),
+            .state = &run_.model.state()};
         run_quietly(microbatch);
       } catch (const std::exception& error) {
         throw in_context(run_failure(error), at);

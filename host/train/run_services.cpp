@@ -54,11 +54,10 @@ std::unique_ptr<SequenceGroup> make_sequences(const RunPlan& plan, RankGroups& g
 std::unique_ptr<StageExchange> make_exchange(const RunPlan& plan, RankGroups& groups) {
   return groups.pipeline().is_alone()
              ? nullptr
-             : std::make_unique<StageExchange>(
-                   groups.pipeline(),
-                   groups.messages(),
-                   plan.model.graph.stage_owners,
-                   plan.context.exec.device);
+             : std::make_unique<StageExchange>(groups.pipeline(),
+                                               groups.messages(),
+                                               plan.model.graph.stage_owners,
+                                               plan.context.exec.device);
 }
 
 std::unique_ptr<TensorGroup> make_tensor(RankGroups& groups) {
@@ -116,10 +115,11 @@ ModelServices::ModelServices(const RunPlan& plan,
     loss_scale.emplace(plan.context.exec.device);
   }
   if (exchange != nullptr && plan.loop.microbatches_per_step > 1 && runner.sums().has_balances()) {
-    throw Error("recipe.not_available",
-                "/parallel/pipeline: the loads that balance losses and biases need are those of the "
-                "whole step, and this release counts them with one microbatch a step only; "
-                "accumulate no gradients, or set it to 1");
+    throw Error(
+        "recipe.not_available",
+        "/parallel/pipeline: the loads that balance losses and biases need are those of the "
+        "whole step, and this release counts them with one microbatch a step only; "
+        "accumulate no gradients, or set it to 1");
   }
   const auto num_states = plan.loop.schedule.is_pipeline() ? plan.loop.microbatches_per_step : 1;
   for (int64_t i = 0; i < num_states; ++i) {

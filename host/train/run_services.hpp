@@ -107,7 +107,7 @@ struct ModelServices {
   std::unique_ptr<TensorGroup> tensor;
   std::unique_ptr<StageExchange> exchange;  // between stages; null without a pipeline
   std::unique_ptr<TableSet> tables;         // null: the model has no lookups
-  std::unique_ptr<TableRows> rows;   // of `tables`
+  std::unique_ptr<TableRows> rows;          // of `tables`
   ProgramRunner runner;
   std::deque<MicrobatchState> states;  // of microbatches in flight; at least one
   OptimizerDriver optimizer;

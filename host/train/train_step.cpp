@@ -107,8 +107,7 @@ void TrainStep::run_forward(std::vector<Microbatch>& microbatches,
     }
     events_.fire(TENON_EVENT_BEFORE_FORWARD);
   }
-  forward_pass_.run_stage(
-      microbatches[action.microbatch], point(action.microbatch), action.stage);
+  forward_pass_.run_stage(microbatches[action.microbatch], point(action.microbatch), action.stage);
 }
 
 void TrainStep::run_losses_and_backward(std::vector<Microbatch>& microbatches,

@@ -8,7 +8,9 @@
 
 #include "host/tensor/state/state_tree.hpp"
 #include "host/train/components/component_states.hpp"
+#include "host/train/finite_check.hpp"
 #include "host/train/objective/metric_set.hpp"
+#include "host/train/run_services.hpp"
 #include "host/train/state_fields.hpp"
 
 #include <functional>

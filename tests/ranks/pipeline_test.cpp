@@ -76,8 +76,8 @@ std::vector<StageKind> to_the_bit() {
       {"an adapter", accumulated(adapter_recipe()), 2, R"({"pipeline": 2})"},
       {"preferences", preference_recipe(), 2, R"({"pipeline": 2})"},
       {"recompute and chunks of losses",
-       accumulated(short_recipe("untied",
-                                R"({"train": {"recompute": "blocks", "loss_chunk": 3}})")),
+       accumulated(
+           short_recipe("untied", R"({"train": {"recompute": "blocks", "loss_chunk": 3}})")),
        2,
        R"({"pipeline": 2})"},
       {"a block in C", accumulated(short_recipe("divided_c")), 2, R"({"pipeline": 2})"},
@@ -149,8 +149,8 @@ TEST_CASE("a run goes on with other stages", "[ranks][multi-rank]") {
 TEST_CASE("a table of a file is run, and one that deadlocks is refused", "[ranks][multi-rank]") {
   const json recipe = accumulated(short_recipe("untied"));
   const ScratchFolder folder;
-  const auto table = folder.write("table.csv",
-                                  "0F0,0F1,0F2,0F3,0B0,0B1,0B2,0B3\n1F0,1F1,1B0,1B1,1F2,1F3,1B2,1B3\n");
+  const auto table = folder.write(
+      "table.csv", "0F0,0F1,0F2,0F3,0B0,0B1,0B2,0B3\n1F0,1F1,1B0,1B1,1F2,1F3,1B2,1B3\n");
   json divided = recipe;
   divided["parallel"].merge_patch(json{{"pipeline", 2}, {"schedule", table.string()}});
   CHECK(finished_run(divided, 2).parameters_hash == run_alone(recipe).parameters_hash);
@@ -171,14 +171,16 @@ TEST_CASE("stages that cannot be made are refused before the first step", "[rank
     const char* message;
   };
   for (const Refused& one : {
-           Refused{merged(short_recipe("module"), R"({"parallel": {"pipeline": 2}})"),
+           Refused{merged(short_recipe("untied"),
+                          R"({"parallel": {"pipeline": 2, "schedule": "interleaved",
+                                           "stages_per_rank": 8}})"),
                    "[model.too_few_units]"},
            Refused{merged(short_recipe("untied"),
                           R"({"parallel": {"pipeline": 2, "stage_starts": ["nothing"]}})"),
                    "[model.bad_stages]"},
-           Refused{merged(short_recipe("untied"),
-                          R"({"parallel": {"pipeline": 2, "schedule": "zb"}})"),
-                   "[schedule.invalid]"},
+           Refused{
+               merged(short_recipe("untied"), R"({"parallel": {"pipeline": 2, "schedule": "zb"}})"),
+               "[schedule.invalid]"},
            Refused{merged(short_recipe("untied"), R"({"parallel": {"pipeline": 3}})"),
                    "[distributed.bad_mesh]"},
            Refused{merged(accumulated(short_recipe("experts")), R"({"parallel": {"pipeline": 2}})"),

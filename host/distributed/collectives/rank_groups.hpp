@@ -36,11 +36,11 @@ class RankGroups {
 
   // ---- small values, in CPU memory ----
 
-  Group& all() { return *all_; }          // decisions, failures, files, norms
-  Group& stage() { return *stage_; }      // facts about the same blocks
-  Group& samples() { return *samples_; }  // windows, positions in the data
-  Group& tokens() { return *tokens_; }    // numbers of hooks
-  Group& sums() { return *sums_; }        // counts, losses, metrics
+  Group& all() { return *all_; }            // decisions, failures, files, norms
+  Group& stage() { return *stage_; }        // facts about the same blocks
+  Group& samples() { return *samples_; }    // windows, positions in the data
+  Group& tokens() { return *tokens_; }      // numbers of hooks
+  Group& sums() { return *sums_; }          // counts, losses, metrics
   Group& pipeline() { return *pipeline_; }  // what messages between stages hold
 
   // Creates the groups below. Call once, before the first of them is used. `copies` has each number

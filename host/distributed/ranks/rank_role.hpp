@@ -7,7 +7,8 @@
 //   ranks along                  have
 //   tensor, context, pipeline    the same samples
 //   context, shard, replicate    different tokens of the run, each once
-//   the same and pipeline        counts, losses and metrics add up over them: of ranks with the same
+//   the same and pipeline        counts, losses and metrics add up over them: of ranks with the
+//   same
 //                                tokens, the one that computes a number adds it
 //   tensor                       parts of blocks, and the same values outside of their regions
 //   shard                        the slices of one copy of the parameters
@@ -38,14 +39,14 @@ struct RankIndex {
 
 // Sets of ranks that contain this rank.
 enum class RankSet {
-  kAll,      // all ranks of the run
-  kStage,    // ranks that compute the same blocks
-  kSamples,  // ranks that read different samples
-  kTokens,   // ranks that compute different tokens
-  kSlices,   // ranks that hold one copy of the parameters together
-  kContext,  // ranks that divide the positions of the same samples
-  kTensor,   // ranks that divide the blocks of the same samples and positions
-  kSums,     // ranks over which counts, losses and metrics add up
+  kAll,       // all ranks of the run
+  kStage,     // ranks that compute the same blocks
+  kSamples,   // ranks that read different samples
+  kTokens,    // ranks that compute different tokens
+  kSlices,    // ranks that hold one copy of the parameters together
+  kContext,   // ranks that divide the positions of the same samples
+  kTensor,    // ranks that divide the blocks of the same samples and positions
+  kSums,      // ranks over which counts, losses and metrics add up
   kPipeline,  // ranks that have the stages of the same samples
 };
 

@@ -161,7 +161,7 @@ void plan_programs(ModelPlan& plan, const PlanContext& context) {
           .moves_activations = recipe.train.offload_activations != ActivationOffload::kNone,
           .kept = plan.runner.kept,
           .reshard_after_forward = recipe.parallel.reshard_after_forward,
-          .has_many_ranks = context.role.num_ranks() > 1});
+          .has_many_ranks = context.role.index_in(RankSet::kStage).count > 1});
   plan.runner.programs->of(
       PassKind::kTrain,
       plan.runner.loss_chunk > 0 ? PassPrograms::Losses::kInChunks : PassPrograms::Losses::kWhole);

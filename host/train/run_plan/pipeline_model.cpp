@@ -60,12 +60,12 @@ std::optional<PipelineSchedule> load_pipeline(const PlanContext& context,
     return std::nullopt;
   }
   const ParallelRecipe& recipe = context.recipe.parallel;
-  const PipelineSchedule schedule = with_whole_backwards(load_schedule(
-      {.name = recipe.schedule,
-       .num_ranks = pipeline.count,
-       .num_microbatches = num_microbatches,
-       .stages_per_rank = static_cast<uint32_t>(recipe.stages_per_rank.value_or(0))},
-      {}));
+  const PipelineSchedule schedule = with_whole_backwards(
+      load_schedule({.name = recipe.schedule,
+                     .num_ranks = pipeline.count,
+                     .num_microbatches = num_microbatches,
+                     .stages_per_rank = static_cast<uint32_t>(recipe.stages_per_rank.value_or(0))},
+                    {}));
   check(schedule, {});
   return schedule;
 }

@@ -215,8 +215,7 @@ void Planner::cut() {
   const auto schedule = load_pipeline(context_, static_cast<uint32_t>(microbatches));
   if (schedule.has_value()) {
     ModelPlan& model = plan_.model;
-    cut_model(
-        context_, *schedule, model.values_read(), model.graph, model.models->trained().graph);
+    cut_model(context_, *schedule, model.values_read(), model.graph, model.models->trained().graph);
     schedule_ = StepSchedule(*schedule, context_.role.pipeline().index);
   }
 }

@@ -45,16 +45,15 @@ TEST_CASE("a rank of a pipeline runs its row, without microbatches that the step
 }
 
 TEST_CASE("halves of a backward run as one, where the first half is", "[train]") {
-  const PipelineSchedule halves = {
-      .num_stages = 1,
-      .num_microbatches = 2,
-      .rows = {{{0, StageActionKind::kGather, kNoMicrobatch},
-                {0, StageActionKind::kForward, 0},
-                {0, StageActionKind::kForward, 1},
-                {0, StageActionKind::kBackwardInputs, 0},
-                {0, StageActionKind::kBackwardInputs, 1},
-                {0, StageActionKind::kBackwardWeights, 0},
-                {0, StageActionKind::kBackwardWeights, 1}}}};
+  const PipelineSchedule halves = {.num_stages = 1,
+                                   .num_microbatches = 2,
+                                   .rows = {{{0, StageActionKind::kGather, kNoMicrobatch},
+                                             {0, StageActionKind::kForward, 0},
+                                             {0, StageActionKind::kForward, 1},
+                                             {0, StageActionKind::kBackwardInputs, 0},
+                                             {0, StageActionKind::kBackwardInputs, 1},
+                                             {0, StageActionKind::kBackwardWeights, 0},
+                                             {0, StageActionKind::kBackwardWeights, 1}}}};
   CHECK(text_of(with_whole_backwards(halves).rows[0]) == "0F0 0F1 0B0 0B1");
 }
 
