@@ -188,6 +188,7 @@ LOOPS_OVER_BLOCKS = {
     "host/model/block_runner.cpp": "makes what calls each block",
     "host/model/microbatch_state.cpp": "makes the tapes",
     "host/model/program_runner.cpp": "checks that lookups have tables",
+    "host/model/stages.cpp": "assigns blocks to stages",
     "host/model/block_end_step.cpp": "the end of a step, behind all passes",
     "host/train/components/recomputed_blocks.cpp": "a property of each block",
     "host/train/components/sharding_options.cpp": "a property of each parameter",
