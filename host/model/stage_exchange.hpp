@@ -2,15 +2,15 @@
 //
 // Messages between the stages of a pipeline: values, and the running sums of their gradients. Each
 // message has a header, so that a rank needs no other rank's schedule, shapes may vary, and a
-// gradient may be undefined. A receiver reads the messages of a rank in the order in which they were
-// sent, and keeps those that it does not need yet. Stages of one rank send nothing.
-// Invariant: sends never block.
-// Threads: the train thread.
+// gradient may be undefined. A receiver reads the messages of a rank in the order in which they
+// were sent, and keeps those that it does not need yet. Stages of one rank send nothing. Invariant:
+// sends never block. Threads: the train thread.
 #pragma once
 
 #include "host/distributed/collectives/group.hpp"
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/Device.h>
 
 #include <cstdint>
 #include <deque>
@@ -26,7 +26,10 @@ struct StageMessage {
   uint32_t value = 0;
   uint32_t from = 0;  // stage
   uint32_t to = 0;    // stage
-  uint64_t microbatch = 0;
+  // Of the microbatch, as in CallPoint.
+  uint64_t step = 0;
+  uint32_t microbatch = 0;
+  bool is_train = true;
 
   bool operator==(const StageMessage&) const = default;
 };
@@ -34,8 +37,12 @@ struct StageMessage {
 class StageExchange {
  public:
   // `headers` are for values in CPU memory, `tensors` on the device of the run; both are the ranks
-  // of the pipeline, and are borrowed. `owners` has the rank of each stage.
-  StageExchange(Group& headers, Group& tensors, std::vector<uint32_t> owners);
+  // of the pipeline, and are borrowed. `owners` has the rank of each stage. `device` is that of the
+  // run.
+  StageExchange(Group& headers,
+                Group& tensors,
+                std::vector<uint32_t> owners,
+                c10::Device device = c10::kCPU);
   ~StageExchange();
   StageExchange(const StageExchange&) = delete;
   StageExchange& operator=(const StageExchange&) = delete;
@@ -43,11 +50,12 @@ class StageExchange {
   // True if this rank has the stage.
   bool is_here(uint32_t stage) const { return owners_[stage] == headers_.rank(); }
 
-  // Starts to send a tensor, and keeps it until it has arrived. It must not change. Only gradients
-  // may be undefined. `name` is that of the value, for reports.
+  // Starts to send a tensor of any shape and dtype, and keeps it until it has arrived. It must not
+  // change. It may be undefined. `name` is that of the value, for reports.
   // Errors  distributed.failed, also for the functions below
   void send(const StageMessage& message, const at::Tensor& tensor, const std::string& name);
-  // Waits for a message. Undefined if the gradient is undefined.
+  // Waits for a message. Undefined if the tensor sent is undefined. The result has the strides of
+  // the tensor sent if that one has no gaps in memory; otherwise it is contiguous.
   at::Tensor receive(const StageMessage& message, const std::string& name);
   // Waits until all tensors of this rank have arrived. Call it at the end of each step and
   // evaluation; messages must not be left.
@@ -59,9 +67,14 @@ class StageExchange {
   struct Sent;
   struct Received;
 
+  // Receives the next message of a rank. `what` names the one that is needed.
+  Received receive_next(uint32_t rank, const std::string& what);
+  void forget_arrived();
+
   Group& headers_;
   Group& tensors_;
   const std::vector<uint32_t> owners_;
+  const c10::Device device_;
   std::deque<std::unique_ptr<Sent>> sent_;
   std::vector<std::deque<Received>> early_;  // by rank: received before they were needed
 };
