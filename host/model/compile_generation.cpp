@@ -82,7 +82,7 @@ class GenerationCompiler {
         }
       }
     }
-    return builder_.finish(PassKind::kGenerate, false);
+    return builder_.finish(PassKind::kGenerate, 0, false);
   }
 
  private:

@@ -3,8 +3,10 @@
 
 #include <tenon/model.h>
 
+#include "host/error/assert.hpp"
 #include "host/model/block_tiles.hpp"
 #include "host/model/program_builder.hpp"
+#include "host/model/stage_values.hpp"
 
 #include <algorithm>
 #include <iterator>
@@ -13,6 +15,24 @@
 
 namespace tenon {
 namespace {
+
+// By value.
+std::vector<bool> kept_values(const ModelGraph& graph, const ProgramOptions& options) {
+  std::vector<bool> is_kept(graph.values.size(), !options.kept.has_value());
+  for (const uint32_t v : options.kept.value_or(std::vector<uint32_t>())) {
+    is_kept[v] = true;
+  }
+  return is_kept;
+}
+
+// By value: losses and metrics read it after the forward.
+std::vector<bool> values_read_at_end(const ModelGraph& graph, const ProgramOptions& options) {
+  std::vector<bool> is_read = kept_values(graph, options);
+  for (size_t v = 0; v < is_read.size(); ++v) {
+    is_read[v] = is_read[v] && (options.kept.has_value() || graph.values[v].is_read);
+  }
+  return is_read;
+}
 
 class PassCompiler {
  public:
@@ -26,11 +46,11 @@ class PassCompiler {
         groups_(groups),
         options_(options),
         is_train_(kind == PassKind::kTrain),
-        is_replay_(kind == PassKind::kReplay),
-        is_chunked_(options.chunks && !is_replay_ && !graph.tails().empty()),
+        stage_(graph, options.stage, values_read_at_end(graph_, options)),
+        is_chunked_(options.chunks && !is_replay() && !graph.tails().empty() && stage_.is_last()),
         moves_groups_(moves_groups(groups, options.has_many_ranks)),
         can_tile_(tileable_blocks(graph.graph())),
-        is_kept_(graph.graph().values.size(), !options.kept.has_value()),
+        is_kept_(kept_values(graph_, options)),
         again_begin_(graph.num_blocks(), 0),
         again_end_(graph.num_blocks(), 0),
         enter_forward_(graph.num_blocks()),
@@ -38,14 +58,15 @@ class PassCompiler {
         enter_backward_(graph.num_blocks()),
         leave_backward_(graph.num_blocks()),
         builder_(graph, groups) {
-    for (const uint32_t v : options.kept.value_or(std::vector<uint32_t>())) {
-      is_kept_[v] = true;
-    }
+    TENON_ASSERT(!stage_.has_many_stages() || (!is_replay() && !has_rows(graph)),
+                 "stages have no replays and no table rows");
     find_uses();
     if (is_train_ && options.moves_activations) {
       moves_ = graph.movable_values(
           [this](uint32_t b) { return (is_recomputed(b) || is_tiled(b)) && !facts_.is_tail(b); },
-          [this](uint32_t v) { return bool{is_kept_[v]} || is_gone_after_forward(v); });
+          [this](uint32_t v) {
+            return is_kept_[v] || !stage_.is_read_here_alone(v) || is_gone_after_forward(v);
+          });
     }
   }
 
@@ -53,7 +74,7 @@ class PassCompiler {
     compile_forward();
     if (is_chunked_) {
       compile_chunk();
-    } else if (!is_replay_) {
+    } else if (!is_replay() && stage_.is_last()) {
       builder_.begin(Section::kLosses);
       builder_.add({.op = Op::kLoss});
     }
@@ -68,12 +89,13 @@ class PassCompiler {
         builder_.free(g, kNoIndex);
       }
     }
-    return builder_.finish(kind_, is_chunked_);
+    return builder_.finish(kind_, options_.stage, is_chunked_);
   }
 
  private:
   // ---- decisions about blocks and values ----
 
+  bool is_replay() const { return kind_ == PassKind::kReplay; }
   bool is_recomputed(uint32_t b) const {
     return !options_.recomputed.empty() && options_.recomputed[b] &&
            !graph_.blocks[b].has(TENON_BLOCK_NO_RECOMPUTE | TENON_BLOCK_HAND_WRITTEN);
@@ -94,7 +116,7 @@ class PassCompiler {
   }
   bool is_gone_after_forward(uint32_t v) const {
     const ModelValue& value = graph_.values[v];
-    const bool is_dropped_when_read = !value.is_read && !facts_.has_backward(value.maker);
+    const bool is_dropped_when_read = !stage_.stays(v) && !facts_.has_backward(value.maker);
     return is_dropped_when_read || is_remade(v);
   }
 
@@ -117,7 +139,7 @@ class PassCompiler {
       return;
     }
     gather(enter_forward_, b);
-    if (const uint32_t next = facts_.unit_of(b).last + 1; next < facts_.num_blocks()) {
+    if (const uint32_t next = stage_.next(b); next != kNoIndex) {
       gather(enter_forward_, next);  // while block b computes
     }
     await(enter_forward_, b, await_flags);
@@ -136,8 +158,8 @@ class PassCompiler {
       return;
     }
     gather(enter_backward_, b);
-    if (const uint32_t first = facts_.unit_of(b).first; first > 0) {
-      gather(enter_backward_, first - 1);
+    if (const uint32_t previous = stage_.previous(b); previous != kNoIndex) {
+      gather(enter_backward_, previous);
     }
     await(enter_backward_, b, kSettlesGradients);
   }
@@ -181,8 +203,21 @@ class PassCompiler {
     if (has_rows(facts_)) {
       builder_.add({.op = Op::kLookup});
     }
+    builder_.set(stage_.inherited());
+    for (const StageTraffic::Lot& lot : stage_.traffic().receives) {
+      builder_.add({.op = Op::kReceive, .stage = lot.stage}, lot.values);
+      builder_.set(lot.values);
+    }
+    compile_forward_of_blocks();
+    for (const StageTraffic::Lot& lot : stage_.traffic().sends) {
+      builder_.add({.op = Op::kSend, .stage = lot.stage}, lot.values);
+    }
+    builder_.drop(kNoIndex, dropped_when_read(stage_.last_sent()));
+  }
+
+  void compile_forward_of_blocks() {
     for (uint32_t b = 0; b < facts_.num_blocks(); ++b) {
-      if (is_chunked_ && facts_.is_tail(b)) {
+      if (!stage_.has(b) || (is_chunked_ && facts_.is_tail(b))) {
         continue;
       }
       if (const std::vector<uint32_t>& rows = facts_.rows_first_read_by(b); !rows.empty()) {
@@ -194,10 +229,10 @@ class PassCompiler {
       const bool records = keeps_tape(b) && !is_recomputed(b) && !is_tiled(b) && !by_hand;
       builder_.forward(
           b,
-          static_cast<uint16_t>((records ? kRecords : 0) | (is_replay_ ? kIsAgain : 0) |
+          static_cast<uint16_t>((records ? kRecords : 0) | (is_replay() ? kIsAgain : 0) |
                                 (is_tiled(b) ? kInTiles : 0) |
                                 (keeps_attention(b) ? kKeepsAttention : 0)));
-      if (is_replay_) {  // an observer reads the parameters too
+      if (is_replay()) {  // an observer reads the parameters too
         builder_.add({.op = Op::kSeen, .block = b});
         builder_.drop(b, {}, kTape);
         leave_forward(b);
@@ -217,17 +252,20 @@ class PassCompiler {
     if (is_train_) {
       drop_remade_values(b);
     }
-    std::vector<uint32_t> read;
-    for (const uint32_t v : facts_.last_read_by(b)) {
-      if (!is_train_ || !facts_.has_backward(graph_.values[v].maker)) {
-        read.push_back(v);
-      }
-    }
-    builder_.drop(b, read);
+    builder_.drop(b, dropped_when_read(stage_.last_read_by(b)));
     if (is_train_ && moves(b)) {
       builder_.add({.op = Op::kMoveAway, .block = b}, moves_[b]);
       builder_.forget(moves_[b]);
     }
+  }
+
+  // Of values that nothing reads any more in forward, those that backward does not need.
+  std::vector<uint32_t> dropped_when_read(const std::vector<uint32_t>& values) const {
+    std::vector<uint32_t> dropped;
+    std::ranges::copy_if(values, std::back_inserter(dropped), [this](uint32_t v) {
+      return !is_train_ || !facts_.has_backward(graph_.values[v].maker);
+    });
+    return dropped;
   }
 
   void keep_tape(uint32_t b) {
@@ -360,7 +398,7 @@ class PassCompiler {
     for (uint32_t b = 0; b < facts_.num_blocks(); ++b) {
       const uint32_t first = facts_.unit_of(b).first;
       again_begin_[b] = first == b ? end : again_begin_[first];
-      if (runs_again(b)) {
+      if (stage_.has(b) && runs_again(b)) {
         const uint16_t how = is_tiled(b) ? kInTiles : kRecords;
         const uint16_t attention = keeps_attention(b) ? kKeepsAttention : 0;
         end = builder_.add_again({.op = Op::kForward,
@@ -373,10 +411,26 @@ class PassCompiler {
 
   void compile_backward() {
     builder_.begin(Section::kBackward);
-    if (!is_chunked_) {
+    for (const StageTraffic::Lot& lot : stage_.traffic().receives_gradients) {
+      builder_.add({.op = Op::kReceiveGradients, .stage = lot.stage}, lot.values);
+    }
+    if (!is_chunked_ && stage_.is_last()) {
       builder_.add({.op = Op::kLossBackward});
     }
+    compile_backward_of_blocks();
+    for (const StageTraffic::Lot& lot : stage_.traffic().sends_gradients) {
+      builder_.add({.op = Op::kSendGradients, .stage = lot.stage}, lot.values);
+    }
+    for (const StageTraffic::Lot& lot : stage_.traffic().receives) {
+      builder_.drop(kNoIndex, lot.values);
+    }
+  }
+
+  void compile_backward_of_blocks() {
     for (uint32_t b = facts_.num_blocks(); b-- > 0;) {
+      if (!stage_.has(b)) {
+        continue;
+      }
       enter_backward(b);
       if (moves(b)) {
         builder_.add({.op = Op::kBringBack, .block = b}, moves_[b]);
@@ -437,11 +491,11 @@ class PassCompiler {
   const std::span<const GroupFacts> groups_;
   const ProgramOptions& options_;
   const bool is_train_;
-  const bool is_replay_;
+  const StageValues stage_;
   const bool is_chunked_;
   const bool moves_groups_;
   const std::vector<bool> can_tile_;          // by block
-  std::vector<bool> is_kept_;                 // by value
+  const std::vector<bool> is_kept_;           // by value
   std::vector<std::vector<uint32_t>> moves_;  // by block, the last of its unit; empty: none moves
   std::vector<GroupUse> uses_;                // by group
   std::vector<uint32_t> again_begin_;         // by block

@@ -27,10 +27,14 @@ struct ProgramOptions {
   std::optional<std::vector<uint32_t>> kept = {};
   std::optional<bool> reshard_after_forward = {};
   bool has_many_ranks = false;  // the run has more than one rank
+  uint32_t stage = 0;           // of ModelGraph::stage_owners: compile the blocks of this stage
 };
 
 // Compiles a pass of kind kTrain, kEvaluate or kReplay. `groups` are those of the rank, by flat
-// group.
+// group. If the graph has several stages, the pass has the blocks of one of them, and messages to
+// and from the stages of other ranks. The programs of a rank's stages share a MicrobatchState: what
+// a stage leaves in it, later stages of the rank read without a message. Such a graph has no table
+// rows and no replays.
 Program compile_program(PassKind kind,
                         const GraphFacts& graph,
                         std::span<const GroupFacts> groups,

@@ -136,6 +136,9 @@ void MicrobatchState::gather_values() {
   const std::vector<ModelValue>& values = facts_->graph().values;
   divided_.whole_values.resize(values.size());
   for (uint32_t v = 0; tensor() != nullptr && v < values.size(); ++v) {
+    if (divided_.whole_values[v].defined()) {
+      continue;  // gathered after an earlier stage
+    }
     if (extent(v) == Extent::kPiece && values[v].is_read) {
       divided_.whole_values[v] = value_of_part(v);
     }

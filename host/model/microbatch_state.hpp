@@ -2,7 +2,8 @@
 //
 // What exists of one microbatch between the start of its forward and the end of its backward:
 // values, gradients, tapes, auxiliary losses. Microbatches in flight at the same time share
-// parameters, buffers and the sums of the step, and nothing else. ProgramPass fills it.
+// parameters, buffers and the sums of the step, and nothing else. ProgramPass fills it. With a
+// pipeline, all stages of a rank share it.
 // Threads: owned and driven by the train thread.
 #pragma once
 
@@ -34,6 +35,7 @@ struct LossChunk {
 
 class ActivationStore;
 class ShardedParameters;
+class StageExchange;
 
 // What passes use; borrowed.
 struct PassServices {
@@ -48,6 +50,7 @@ struct PassServices {
   TensorGroup* tensor = nullptr;       // null: blocks are not divided among ranks
   bool has_pieces = false;             // the ranks of `tensor` divide positions between blocks
   std::vector<Extent> extents = {};    // by block, where ranks divide positions (block_extents)
+  StageExchange* exchange = nullptr;   // null: no stage is on another rank
 };
 
 class MicrobatchState {
@@ -59,9 +62,9 @@ class MicrobatchState {
 
   // What a pass runs on.
   struct Start {
-    const Program& program;
-    uint64_t number = 0;  // of the microbatch, for stores that keep several apart
-    const Batch& batch;   // without samples: the pass takes part in collectives only
+    const Program& program;  // of the first stage of this rank
+    uint64_t number = 0;     // of the microbatch, for stores that keep several apart
+    const Batch& batch;      // without samples: the pass takes part in collectives only
     CallPoint point;
     RowSource::Lookup lookup = RowSource::Lookup::kTrain;
     SequenceGroup* sequences = nullptr;  // if `batch` is a part
@@ -139,7 +142,7 @@ class MicrobatchState {
   };
 
   const GraphFacts* facts_;
-  const Program* program_ = nullptr;  // null: no pass is under way
+  const Program* program_ = nullptr;  // of the stage that ran last; null: no pass is under way
   uint64_t number_ = 0;               // of the microbatch among all that the runner has started
   int64_t num_samples_ = 0;           // 0: a rank without samples
   const Batch* batch_ = nullptr;      // during the forward of a rank with samples

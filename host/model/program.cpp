@@ -12,19 +12,39 @@ bool is_collective(Op op) {
 }
 
 const char* name_of(Op op) {
-  constexpr std::array<const char*, kNumOps> kNames = {
-      "gather",    "await",     "free",          "reduce",     "update",
-      "lookup",    "rows",      "row gradients", "forward",    "keep",
-      "recompute", "backward",  "add gradients", "put pieces", "seen",
-      "drop",      "move away", "bring back",    "loss",       "loss backward"};
+  constexpr std::array<const char*, kNumOps> kNames = {"gather",
+                                                       "await",
+                                                       "free",
+                                                       "reduce",
+                                                       "update",
+                                                       "lookup",
+                                                       "rows",
+                                                       "row gradients",
+                                                       "forward",
+                                                       "keep",
+                                                       "recompute",
+                                                       "backward",
+                                                       "add gradients",
+                                                       "put pieces",
+                                                       "seen",
+                                                       "drop",
+                                                       "move away",
+                                                       "bring back",
+                                                       "loss",
+                                                       "loss backward",
+                                                       "receive",
+                                                       "send",
+                                                       "receive gradients",
+                                                       "send gradients"};
   return kNames[static_cast<size_t>(op)];
 }
 
 Program::Program(PassKind kind,
+                 uint32_t stage,
                  bool has_chunks,
                  std::span<const std::vector<Draft>, kNumSections> sections,
                  std::vector<Instruction> again)
-    : kind_(kind), has_chunks_(has_chunks), again_(std::move(again)) {
+    : kind_(kind), stage_(stage), has_chunks_(has_chunks), again_(std::move(again)) {
   for (size_t s = 0; s < kNumSections; ++s) {
     for (const Draft& draft : sections[s]) {
       instructions_.push_back(draft.instruction);

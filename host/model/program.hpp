@@ -3,7 +3,8 @@
 // A pass over the blocks of a graph as a list of instructions. Each instruction is one effect on
 // something that has a lifetime: parameters of a group, table rows, a value, what a block keeps for
 // backward, a gradient. compile_program.hpp compiles a program from the graph, the recipe and what
-// a rank keeps. A program has no tensors, no sizes of a batch and no state of a microbatch.
+// a rank keeps. A program has no tensors, no sizes of a batch and no state of a microbatch. With a
+// pipeline, a pass has a program for each stage, with the blocks of that stage alone.
 //
 // Terms: the *tape* of a block is what its forward keeps until its backward: the inputs and, if the
 // forward records, the autograd graph with the saved tensors.
@@ -57,8 +58,15 @@ enum class Op : uint8_t {
   // Losses.
   kLoss,          // computes the losses
   kLossBackward,  // adds the gradients of the values that losses read
+
+  // Messages between stages of a pipeline: `stage` is the other one. Not collective: all ranks of a
+  // pipeline have the same samples, and without samples none of them sends anything.
+  kReceive,           // sets `values`, which other ranks make
+  kSend,              // sends `values`, which this rank makes
+  kReceiveGradients,  // sets the gradients of `values` to the sums so far
+  kSendGradients,     // sends the sums of the gradients of `values`, and drops these
 };
-inline constexpr size_t kNumOps = static_cast<size_t>(Op::kLossBackward) + 1;
+inline constexpr size_t kNumOps = static_cast<size_t>(Op::kSendGradients) + 1;
 
 // Condition under which an instruction runs in a microbatch.
 enum class When : uint8_t {
@@ -92,6 +100,7 @@ struct Instruction {
   uint32_t group = kNoIndex;  // flat group of parameters; kNoIndex: none
   uint32_t first = 0;         // range of Program::values, or of Program::again for kRecompute
   uint32_t count = 0;
+  uint32_t stage = kNoIndex;  // kNoIndex: none
 
   bool has(InstructionFlag flag) const { return (flags & flag) != 0; }
   bool operator==(const Instruction&) const = default;
@@ -125,11 +134,14 @@ class Program {
   };
   // Joins sections. `again` has the forwards that recomputes repeat.
   Program(PassKind kind,
+          uint32_t stage,
           bool has_chunks,
           std::span<const std::vector<Draft>, kNumSections> sections,
           std::vector<Instruction> again);
 
   PassKind kind() const { return kind_; }
+  // The stage of its blocks; 0 without a pipeline.
+  uint32_t stage() const { return stage_; }
   // True if the losses run in chunks of T.
   bool has_chunks() const { return has_chunks_; }
   std::span<const Instruction> section(Section section) const;
@@ -142,6 +154,7 @@ class Program {
 
  private:
   PassKind kind_;
+  uint32_t stage_;
   bool has_chunks_;
   std::vector<Instruction> instructions_;
   std::array<size_t, kNumSections> ends_{};  // of sections, in instructions_

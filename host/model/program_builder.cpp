@@ -87,8 +87,8 @@ uint32_t ProgramBuilder::add_again(const Instruction& forward) {
   return static_cast<uint32_t>(again_.size());
 }
 
-Program ProgramBuilder::finish(PassKind kind, bool has_chunks) {
-  return Program(kind, has_chunks, sections_, std::move(again_));
+Program ProgramBuilder::finish(PassKind kind, uint32_t stage, bool has_chunks) {
+  return Program(kind, stage, has_chunks, sections_, std::move(again_));
 }
 
 bool has_rows(const GraphFacts& graph) {

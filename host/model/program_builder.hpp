@@ -44,7 +44,7 @@ class ProgramBuilder {
   uint32_t add_again(const Instruction& forward);
 
   // Returns the program. Call it last.
-  Program finish(PassKind kind, bool has_chunks);
+  Program finish(PassKind kind, uint32_t stage, bool has_chunks);
 
  private:
   const GraphFacts& facts_;

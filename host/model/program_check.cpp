@@ -23,9 +23,10 @@ class ProgramCheck {
         groups_(groups),
         is_set_(graph_.values.size(), false),
         tapes_(graph_.blocks.size()),
-        states_(groups.size()) {
-    for (size_t v = 0; v < graph_.values.size(); ++v) {
-      is_set_[v] = graph_.values[v].source_kind == TENON_SOURCE_BATCH;
+        states_(groups.size()),
+        has_arrived_(graph_.values.size(), false) {
+    for (uint32_t v = 0; v < graph_.values.size(); ++v) {
+      is_set_[v] = graph_.values[v].source_kind == TENON_SOURCE_BATCH || is_inherited(v);
     }
   }
 
@@ -158,6 +159,7 @@ class ProgramCheck {
       case Op::kAddGradients:
         require(instruction.when == When::kInLastChunk || std::exchange(returned_, kNoIndex) == b,
                 "the backward of the block has returned no gradients");
+        require_sums_of_later_stages(values);
         break;
       case Op::kDrop:
         drop(values, instruction.has(kFromTapes));
@@ -172,6 +174,13 @@ class ProgramCheck {
         break;
       case Op::kBringBack:
         bring_back(b, values);
+        break;
+      case Op::kReceive:
+        receive(values);
+        break;
+      case Op::kSend:
+      case Op::kReceiveGradients:
+        exchange(instruction.op, values);
         break;
       default:  // nothing that a check can see
         break;
@@ -233,6 +242,7 @@ class ProgramCheck {
     require(facts_.has_backward(b), "the block has no backward");
     require_parameters(b);
     require(tape.exists, "the block has no tape");
+    require_sums_of_later_stages(graph_.blocks[b].outputs);
     for (size_t i = 0; tape.exists && i < tape.has_input.size(); ++i) {
       const bool is_kept = tape.has_input[i];
       if (!is_kept && instruction.has(kInTiles)) {
@@ -253,6 +263,62 @@ class ProgramCheck {
       }
     }
     returned_ = instruction.has(kInChunk) ? kNoIndex : b;
+  }
+
+  // ---- stages of a pipeline ----
+
+  bool is_own(uint32_t stage) const {
+    return graph_.stage_owners[stage] == graph_.stage_owners[program_.stage()];
+  }
+
+  // True if an earlier stage of the rank makes the value, or has received it.
+  bool is_inherited(uint32_t v) const {
+    const ModelValue& value = graph_.values[v];
+    const auto is_earlier = [this](uint32_t b) {
+      return graph_.blocks[b].stage < program_.stage() && is_own(graph_.blocks[b].stage);
+    };
+    return value.maker != kNoIndex &&
+           (is_earlier(value.maker) || std::ranges::any_of(value.users, is_earlier));
+  }
+
+  void receive(std::span<const uint32_t> values) {
+    for (const uint32_t v : values) {
+      const ModelValue& value = graph_.values[v];
+      require(!is_set_[v], "value '" + value.name + "' exists already");
+      require(value.maker != kNoIndex && !is_own(graph_.blocks[value.maker].stage),
+              "no stage of another rank makes value '" + value.name + "'");
+      is_set_[v] = true;
+    }
+  }
+
+  void exchange(Op op, std::span<const uint32_t> values) {
+    for (const uint32_t v : values) {
+      if (op == Op::kSend) {
+        require_set(v);
+      } else {
+        has_arrived_[v] = true;
+      }
+    }
+  }
+
+  // The sum of the gradients of later readers comes before those of this stage.
+  void require_sums_of_later_stages(std::span<const uint32_t> values) {
+    for (const uint32_t v : values) {
+      require_sum_of_later_stages(v);
+    }
+  }
+  void require_sum_of_later_stages(uint32_t v) {
+    uint32_t next = kNoIndex;
+    for (const uint32_t user : graph_.values[v].users) {
+      if (const uint32_t stage = graph_.blocks[user].stage; stage > program_.stage()) {
+        next = std::min(next, stage);
+      }
+    }
+    const bool is_expected = next < graph_.stage_owners.size() && !is_own(next);
+    require(!is_expected || !facts_.has_gradient(v) || has_arrived_[v],
+            formatted("the gradient of value '{}' from stage {} has not arrived",
+                      graph_.values[v].name,
+                      next));
   }
 
   void drop(std::span<const uint32_t> values, bool from_tapes) {
@@ -294,6 +360,7 @@ class ProgramCheck {
   std::vector<bool> is_set_;        // by value
   std::vector<Tape> tapes_;         // by block
   std::vector<GroupState> states_;  // by group
+  std::vector<bool> has_arrived_;   // by value: its gradient from a later stage
   std::vector<std::pair<uint32_t, std::vector<uint32_t>>> offloaded_;
   uint32_t repeated_unit_ = kNoIndex;
   uint32_t returned_ = kNoIndex;  // block whose backward has returned gradients

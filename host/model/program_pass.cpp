@@ -77,6 +77,11 @@ void ProgramPass::visit(const Instruction& instruction) {
     case Op::kLoss:
     case Op::kLossBackward:
       return run_losses(instruction);
+    case Op::kReceive:
+    case Op::kSend:
+    case Op::kReceiveGradients:
+    case Op::kSendGradients:
+      return exchange(instruction);
   }
 }
 

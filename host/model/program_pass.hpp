@@ -69,6 +69,9 @@ class ProgramPass : public ProgramVisitor {
   void move_away(const Instruction& instruction);
   void bring_back(const Instruction& instruction);
 
+  // ---- stages of a pipeline ----
+  void exchange(const Instruction& instruction);
+
   // ---- positions that are divided among ranks ----
   Extent extent_of(uint32_t b) const;
   Extent extent_in(uint32_t b, uint32_t v) const;

@@ -57,6 +57,20 @@ std::vector<Extent> extents_for(const BlockRunner& blocks,
       [&blocks](uint32_t i) { return blocks.sums().is_summed(i); });
 }
 
+// Returns the first stage of this rank.
+uint32_t first_stage_of(const ModelGraph& graph) {
+  auto first = static_cast<uint32_t>(graph.stage_owners.size() - 1);
+  for (const ModelBlock& block : graph.blocks) {
+    first = block.is_elsewhere ? first : std::min(first, block.stage);
+  }
+  return first;
+}
+
+bool has_messages(const ModelGraph& graph) {
+  return std::ranges::any_of(
+      graph.stage_owners, [&graph](uint32_t owner) { return owner != graph.stage_owners.front(); });
+}
+
 }  // namespace
 
 ProgramRunner::ProgramRunner(ModelList models,
@@ -67,7 +81,8 @@ ProgramRunner::ProgramRunner(ModelList models,
                              RowSource* rows,
                              std::unique_ptr<ActivationStore> activations,
                              SequenceGroup* sequences,
-                             TensorGroup* tensor)
+                             TensorGroup* tensor,
+                             StageExchange* exchange)
     : models_(std::move(models)),
       store_(store),
       graph_(store.graph()),
@@ -86,7 +101,10 @@ ProgramRunner::ProgramRunner(ModelList models,
                 .sequences = sequences,
                 .tensor = tensor,
                 .has_pieces = options_.has_pieces,
-                .extents = extents_for(blocks_, graph_, sequences != nullptr, options_)} {
+                .extents = extents_for(blocks_, graph_, sequences != nullptr, options_),
+                .exchange = exchange},
+      first_stage_(first_stage_of(graph_)) {
+  TENON_ASSERT(exchange != nullptr || !has_messages(graph_), "stages exchange values");
   TENON_ASSERT(tensor != nullptr || !options_.has_pieces,
                "the ranks of a tensor group hold pieces");
   if (tensor != nullptr) {
@@ -146,18 +164,26 @@ void ProgramRunner::run(MicrobatchState& state,
 void ProgramRunner::forward(MicrobatchState& state,
                             const Batch& batch,
                             const CallPoint& point,
-                            Losses losses) {
-  start(state,
-        program(point.is_train ? PassKind::kTrain : PassKind::kEvaluate, losses),
-        batch,
-        point,
-        point.is_train ? RowSource::Lookup::kTrain : RowSource::Lookup::kEvaluate);
+                            Losses losses,
+                            uint32_t stage) {
+  const Program& of_stage =
+      program(point.is_train ? PassKind::kTrain : PassKind::kEvaluate, losses, stage);
+  if (stage == first_stage_) {
+    start(state,
+          of_stage,
+          batch,
+          point,
+          point.is_train ? RowSource::Lookup::kTrain : RowSource::Lookup::kEvaluate);
+  }
+  TENON_ASSERT(state.program_ != nullptr, "the first stage of the rank starts a microbatch");
+  state.program_ = &of_stage;
   run(state, Section::kForward, nullptr);
   state.batch_ = nullptr;
   if (options_.gathers_values) {
     state.gather_values();
   }
-  if (point.is_train && batch.samples > 0 && options_.keeps_attention) {
+  const bool is_whole = graph_.stage_owners.size() == 1;  // a stage may have no attention
+  if (point.is_train && batch.samples > 0 && options_.keeps_attention && is_whole) {
     check_kept_attention(state);
   }
 }
@@ -198,13 +224,21 @@ void ProgramRunner::run_losses(MicrobatchState& state, LossPort& losses) {
 void ProgramRunner::backward(MicrobatchState& state,
                              LossPort* losses,
                              const AuxScale& aux_scale,
-                             bool ends_step) {
+                             bool ends_step,
+                             uint32_t stage) {
   const at::AutoGradMode no_grad(false);
+  TENON_ASSERT(state.program_ != nullptr, "a backward follows the forward of its microbatch");
+  if (state.program_->stage() != stage) {
+    TENON_ASSERT(stage + 1 < graph_.stage_owners.size(), "the last stage runs backward first");
+    state.program_ = &program(PassKind::kTrain, Losses::kWhole, stage);
+  }
   state.aux_scale_ = aux_scale;
   state.is_last_microbatch_ = ends_step;
   run(state, Section::kBackward, losses);
   run(state, Section::kEnd, nullptr);
-  clear(state);
+  if (stage == first_stage_) {
+    clear(state);
+  }
 }
 
 void ProgramRunner::replay(MicrobatchState& state,

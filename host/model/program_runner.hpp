@@ -8,7 +8,7 @@
 // Invariants: blocks see detached inputs; a recompute sees the same bits as the forward; gradients
 // of a value with several users are summed from the last user to the first, as in a single graph.
 // A microbatch has the same results whether or not others are in flight, except for state buffers,
-// which the forwards of a step change in turn.
+// which the forwards of a step change in turn. A pipeline changes no bit.
 // Threads: owned and driven by the train thread.
 #pragma once
 
@@ -19,6 +19,7 @@
 #include "host/model/program_pass.hpp"
 #include "host/model/row_source.hpp"
 #include "host/model/sequence_group.hpp"
+#include "host/model/stage_exchange.hpp"
 #include "host/model/tensor_group.hpp"
 
 #include <cstdint>
@@ -53,7 +54,8 @@ class ProgramRunner {
   // `rows` provides the values that come from tables; null if there are none. `activations`
   // receives what units keep for backward; null: it stays. With `sequences`, batches are parts,
   // and blocks that cannot run on parts run whole. With `tensor`, the ranks of the group run the
-  // divided blocks of the graph together; it is needed for pieces. References are borrowed.
+  // divided blocks of the graph together; it is needed for pieces. `exchange` has the messages to
+  // and from stages of other ranks; null if all stages are here. References are borrowed.
   // Errors  as BlockRunner
   ProgramRunner(ModelList models,
                 ParameterStore& store,
@@ -63,7 +65,8 @@ class ProgramRunner {
                 RowSource* rows = nullptr,
                 std::unique_ptr<ActivationStore> activations = nullptr,
                 SequenceGroup* sequences = nullptr,
-                TensorGroup* tensor = nullptr);
+                TensorGroup* tensor = nullptr,
+                StageExchange* exchange = nullptr);
   ~ProgramRunner();
   ProgramRunner(const ProgramRunner&) = delete;
   ProgramRunner& operator=(const ProgramRunner&) = delete;
@@ -73,29 +76,35 @@ class ProgramRunner {
   MicrobatchState new_state() const { return {facts(), blocks_}; }
 
   using Losses = PassPrograms::Losses;
-  // Returns the program of a pass.
-  const Program& program(PassKind kind, Losses losses) { return programs_->of(kind, losses); }
+  // Returns the program of a stage in a pass.
+  const Program& program(PassKind kind, Losses losses, uint32_t stage = 0) {
+    return programs_->of(kind, losses, stage);
+  }
 
-  // Starts a microbatch, and runs its forward: that of training, or that of an evaluation, as
-  // `point` says. A batch without samples takes part in collectives, and calls no block. `batch` is
-  // read until the forward ends.
+  // Runs the forward of a stage of this rank: that of training, or that of an evaluation, as
+  // `point` says. The first stage of this rank starts the microbatch; the others follow in order. A
+  // batch without samples takes part in collectives, and calls no block. `batch` is read until the
+  // forward ends.
   // Errors  those of blocks and tables; model.no_attention if recomputes were to take results of
   //         attention and no block has any
   void forward(MicrobatchState& state,
                const Batch& batch,
                const CallPoint& point,
-               Losses losses = Losses::kWhole);
-  // Computes the losses: once, or for each chunk of T. In chunks, also runs the backward of the
+               Losses losses = Losses::kWhole,
+               uint32_t stage = 0);
+  // Computes the losses, after the forward of the last stage of the model and before its backward:
+  // once, or for each chunk of T. In chunks, also runs the backward of the
   // last block, or drops the outputs of the chunk in an evaluation.
   void run_losses(MicrobatchState& state, LossPort& losses);
-  // Runs the backward of all blocks, adds the gradients of parameters to the store, and clears the
-  // state. Multiplies each auxiliary loss by weight / count and by `aux_scale`. `ends_step` is true
-  // for the last backward of a step. Without `losses`, the caller has added the gradients of
-  // values.
+  // Runs the backward of all blocks of a stage of this rank, and adds the gradients of parameters
+  // to the store; stages run from the last to the first, which clears the state. Multiplies each
+  // auxiliary loss by weight / count and by `aux_scale`. `ends_step` is true for the last backward
+  // of the stage in a step. Without `losses`, the caller has added the gradients of values.
   void backward(MicrobatchState& state,
                 LossPort* losses,
                 const AuxScale& aux_scale = {},
-                bool ends_step = true);
+                bool ends_step = true,
+                uint32_t stage = 0);
 
   // Runs the blocks again on a microbatch that `forward` has processed, as a recompute: stores
   // nothing for a backward, and changes no buffer. Calls `seen` after each block, while `value` can
@@ -142,7 +151,8 @@ class ProgramRunner {
   const std::shared_ptr<PassPrograms> programs_;
   BlockRunner blocks_;
   const PassServices services_;
-  uint64_t entered_ = 0;  // number of the microbatch that blocks_ is set to; 0: none
+  const uint32_t first_stage_;  // of this rank
+  uint64_t entered_ = 0;        // number of the microbatch that blocks_ is set to; 0: none
   uint64_t num_started_ = 0;
 };
 

@@ -74,6 +74,10 @@ ProgramRow row_of(const Program& program,
     }
     details.push_back("forward of" + (blocks.empty() ? " no block" : blocks));
   }
+  if (instruction.stage != kNoIndex) {
+    const bool receives = instruction.op == Op::kReceive || instruction.op == Op::kReceiveGradients;
+    details.push_back(formatted("{} stage {}", receives ? "from" : "to", instruction.stage));
+  }
   if (instruction.when != When::kAlways) {
     details.emplace_back(words_of(instruction.when));
   }

@@ -80,10 +80,12 @@ std::vector<uint32_t> count_forwards(const Program& program, uint32_t num_blocks
 
 std::vector<uint32_t> forward_order(const GraphFacts& graph) {
   std::vector<uint32_t> order;
-  const Program program = compile_program(PassKind::kEvaluate, graph, {}, {});
-  for (const Instruction& instruction : program.section(Section::kForward)) {
-    if (instruction.op == Op::kForward) {
-      order.push_back(instruction.block);
+  for (uint32_t stage = 0; stage < graph.graph().stage_owners.size(); ++stage) {
+    const Program program = compile_program(PassKind::kEvaluate, graph, {}, {.stage = stage});
+    for (const Instruction& instruction : program.section(Section::kForward)) {
+      if (instruction.op == Op::kForward) {
+        order.push_back(instruction.block);
+      }
     }
   }
   return order;

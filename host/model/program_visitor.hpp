@@ -49,7 +49,8 @@ void interpret(const Program& program,
 // a forward count as one call.
 std::vector<uint32_t> count_forwards(const Program& program, uint32_t num_blocks);
 
-// Returns the blocks of the graph in the order in which a pass runs their forwards.
+// Returns the blocks of the graph in the order in which a pass runs their forwards; of a pipeline,
+// by stage.
 std::vector<uint32_t> forward_order(const GraphFacts& graph);
 
 }  // namespace tenon

@@ -189,6 +189,7 @@ LOOPS_OVER_BLOCKS = {
     "host/model/microbatch_state.cpp": "makes the tapes",
     "host/model/program_runner.cpp": "checks that lookups have tables",
     "host/model/stages.cpp": "assigns blocks to stages",
+    "host/model/stage_values.cpp": "which blocks a stage has",
     "host/model/block_end_step.cpp": "the end of a step, behind all passes",
     "host/train/components/recomputed_blocks.cpp": "a property of each block",
     "host/train/components/sharding_options.cpp": "a property of each parameter",

@@ -4,6 +4,7 @@
 #include "host/model/program.hpp"
 
 #include "host/model/program_text.hpp"
+#include "host/model/stages.hpp"
 
 #include <array>
 #include <set>
@@ -42,6 +43,19 @@ ProgramCase chain_with_everything() {
   return of;
 }
 
+// x -> first -> second -> y, in two stages on two ranks.
+ProgramCase two_stages() {
+  GraphOf made;
+  const uint32_t x = made.field("x");
+  const uint32_t between = made.value("between");
+  const uint32_t y = made.value("y", true);
+  made.block(block_of("first", "", {x}, {between}, {made.parameter("w")}));
+  made.block(block_of("second", "", {between}, {y}, {made.parameter("v")}));
+  made.graph.blocks[1].stage = 1;
+  cut_stages(made.graph, std::vector<uint32_t>{0, 1}, {.index = 0, .count = 2});
+  return {.graph = std::move(made.graph), .groups = {}, .options = {.kept = {{y}}}};
+}
+
 // Returns the program without its number `skipped` of the instructions `op`.
 Program without(const Program& program, Op op, size_t skipped) {
   std::array<std::vector<Program::Draft>, kNumSections> sections;
@@ -57,7 +71,7 @@ Program without(const Program& program, Op op, size_t skipped) {
       }
     }
   }
-  return Program(program.kind(), program.has_chunks(), sections, std::move(again));
+  return Program(program.kind(), program.stage(), program.has_chunks(), sections, std::move(again));
 }
 
 }  // namespace
@@ -86,6 +100,22 @@ TEST_CASE("a program without one of its instructions is found out", "[model]") {
         "'add gradients' of block 'c': the backward of the block has returned no gradients");
 }
 
+TEST_CASE("a stage without one of its messages is found out", "[model]") {
+  ProgramCase of = two_stages();
+  const GraphFacts facts = facts_of(of.graph);
+  const auto problem = [&](uint32_t stage, Op op) {
+    of.options.stage = stage;
+    const Program program = compile_program(PassKind::kTrain, facts, of.groups, of.options);
+    REQUIRE(find_problem(program, facts, of.groups).empty());
+    return find_problem(without(program, op, 0), facts, of.groups);
+  };
+  CHECK(problem(0, Op::kForward) == "'keep' of block 'first': the block has no tape");
+  CHECK(
+      problem(0, Op::kReceiveGradients) ==
+      "'backward' of block 'first': the gradient of value 'between' from stage 1 has not arrived");
+  CHECK(problem(1, Op::kReceive) == "'forward' of block 'second': value 'between' does not exist");
+}
+
 TEST_CASE("a program on which nothing is missing reads as a list", "[model]") {
   const ProgramCase of = chain_with_everything();
   const GraphFacts facts = facts_of(of.graph);
@@ -105,6 +135,7 @@ TEST_CASE("a program on which nothing is missing reads as a list", "[model]") {
   CHECK(names_of_ops.size() == kNumOps);
   CHECK(is_collective(Op::kRowGradients));
   CHECK_FALSE(is_collective(Op::kForward));
+  CHECK_FALSE(is_collective(Op::kReceive));
 }
 
 }  // namespace tenon
