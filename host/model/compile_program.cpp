@@ -122,9 +122,29 @@ class PassCompiler {
 
   // ---- parameters ----
 
+  // Blocks of the stage that use the group; all of them without a pipeline.
+  std::vector<uint32_t> blocks_of_stage(uint32_t g) const {
+    std::vector<uint32_t> blocks;
+    std::ranges::copy_if(groups_[g].blocks, std::back_inserter(blocks), [this](uint32_t b) {
+      return stage_.has(b);
+    });
+    return blocks;
+  }
+
+  // Of several stages of this rank that use a group, the first one runs backward last, and reduces
+  // the gradients.
+  bool completes_gradients(uint32_t g) const {
+    return std::ranges::none_of(groups_[g].blocks,
+                                [this](uint32_t b) { return stage_.is_earlier_here(b); });
+  }
+
   void find_uses() {
     for (uint32_t g = 0; g < groups_.size(); ++g) {
-      uses_.push_back(use_of(facts_, groups_[g].blocks, options_.reshard_after_forward));
+      const std::vector<uint32_t> blocks = blocks_of_stage(g);
+      uses_.push_back(use_of(facts_, blocks, options_.reshard_after_forward));
+      if (stage_.has_many_stages() && blocks.empty()) {
+        continue;  // other stages use it
+      }
       enter_forward_[uses_[g].first].push_back(g);
       leave_forward_[uses_[g].last].push_back(g);
       if (uses_[g].last_back.has_value()) {
@@ -175,7 +195,7 @@ class PassCompiler {
         continue;
       }
       builder_.free(g, b);
-      if (group.is_trainable) {
+      if (group.is_trainable && completes_gradients(g)) {
         builder_.add({.op = Op::kReduce,
                       .when = group.keeps_gradients ? When::kInLastMicrobatch : When::kAlways,
                       .block = b,

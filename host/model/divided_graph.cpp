@@ -303,14 +303,6 @@ void store_whole(ModelGraph& graph, RankIndex tensor, const std::vector<bool>& n
   set_tied(graph);
 }
 
-std::vector<uint32_t> copies_in(const ModelGraph& graph) {
-  std::set<uint32_t> numbers;
-  for (const ModelParameter& parameter : graph.parameters) {
-    numbers.insert(parameter.num_copies);
-  }
-  return {numbers.begin(), numbers.end()};
-}
-
 bool adds_gradient(
     const ModelGraph& graph, uint32_t b, uint32_t p, RankIndex tensor, bool has_pieces) {
   const ModelParameter& parameter = graph.parameters[p];

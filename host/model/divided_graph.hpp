@@ -50,9 +50,6 @@ void divide_graph(ModelGraph& graph, RankIndex tensor, IndivisibleBlocks indivis
 // Shapes  needs_whole [graph.parameters.size()]; entries of tied names are not read
 void store_whole(ModelGraph& graph, RankIndex tensor, const std::vector<bool>& needs_whole);
 
-// Returns the different numbers of copies that parameters have, ascending.
-std::vector<uint32_t> copies_in(const ModelGraph& graph);
-
 // Returns whether this rank adds what block `b` returns as the gradient of parameter `p`. The
 // gradient is the sum over all copies of the parameter. Where each rank has the whole gradient, the
 // first alone adds it. `has_pieces` is true if the block ran on this rank's piece of T.

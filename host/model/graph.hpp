@@ -84,8 +84,10 @@ struct ModelParameter {
   uint32_t num_copies = 1;
   bool is_stored_whole = true;  // false: this rank stores `part` alone
   // ---- set by cut_stages (stages.hpp) ----
-  uint32_t owner = 0;         // the pipeline rank that stores it
-  bool is_elsewhere = false;  // another pipeline rank stores it: this rank has no element of it
+  // The pipeline ranks whose blocks use it, ascending: several if it is tied across stages. Each
+  // stores it and updates it alike; the first counts and saves it.
+  std::vector<uint32_t> holders = {0};
+  bool is_elsewhere = false;  // this rank is no holder: it has no element of it
 
   // The shape that blocks see.
   const std::vector<int64_t>& shape_in_block() const { return part ? part->size : shape; }

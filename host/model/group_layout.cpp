@@ -24,7 +24,7 @@ struct Kind {
   bool is_trainable;
   bool is_unsharded;
   uint32_t num_copies;
-  uint32_t owner;
+  std::vector<uint32_t> holders;
   auto operator<=>(const Kind&) const = default;
 };
 
@@ -85,7 +85,7 @@ Kind kind_of(const ModelGraph& graph, uint32_t p, uint32_t unit, const GroupRule
           .is_trainable = c10::isFloatingType(dtypes.stored) && !is_frozen,
           .is_unsharded = rules.is_unsharded && rules.is_unsharded(p),
           .num_copies = parameter.num_copies,
-          .owner = parameter.owner};
+          .holders = parameter.holders};
 }
 
 }  // namespace
@@ -132,7 +132,7 @@ std::vector<GroupLayout> lay_out_groups(const ModelGraph& graph, const GroupRule
                           .is_trainable = kind.is_trainable,
                           .is_unsharded = kind.is_unsharded,
                           .num_copies = kind.num_copies,
-                          .owner = kind.owner,
+                          .holders = kind.holders,
                           .is_elsewhere = parameter.is_elsewhere,
                           .parameters = {},
                           .partitions = {},

@@ -59,13 +59,13 @@ struct GroupLayout {
   at::ScalarType seen = at::kFloat;
   bool is_trainable = true;
   bool is_unsharded = false;
-  uint32_t num_copies = 1;           // of each parameter (ModelParameter::num_copies)
-  uint32_t owner = 0;                // the pipeline rank that stores it (ModelParameter::owner)
-  bool is_elsewhere = false;         // `owner` is another rank: this one stores nothing of it
-  std::vector<uint32_t> parameters;  // sorted by partition
-  std::vector<uint32_t> partitions;  // by entry of `parameters`
-  std::vector<int64_t> numels;       // by entry of `parameters`
-  int64_t block = 1;                 // elements that a cut must not separate
+  uint32_t num_copies = 1;              // of each parameter (ModelParameter::num_copies)
+  std::vector<uint32_t> holders = {0};  // pipeline ranks that store it (ModelParameter::holders)
+  bool is_elsewhere = false;            // this rank stores nothing of it
+  std::vector<uint32_t> parameters;     // sorted by partition
+  std::vector<uint32_t> partitions;     // by entry of `parameters`
+  std::vector<int64_t> numels;          // by entry of `parameters`
+  int64_t block = 1;                    // elements that a cut must not separate
 
   int64_t num_elements() const;  // without gaps
   // Returns the elements of the whole buffer. Gaps align each parameter and each slice to a
@@ -78,7 +78,7 @@ struct GroupLayout {
 // Returns the groups in the order of the blocks that use them first. A parameter that several units
 // use, also by a tied name, forms a separate group. The other parameters of a unit are grouped by
 // dtype, by whether they are trainable, by whether they are unsharded, by their number of copies,
-// and by their owner.
+// and by the pipeline ranks that store them.
 std::vector<GroupLayout> lay_out_groups(const ModelGraph& graph, const GroupRules& rules);
 
 }  // namespace tenon

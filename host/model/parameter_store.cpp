@@ -70,7 +70,8 @@ void each_part(const std::vector<FlatGroup>& groups,
              group.data_view(e),
              StatePart{.piece = part.piece,
                        .is_sliced = group.sharing().num_slices > 1,
-                       .num_copies = group.sharing().num_copies});
+                       .num_copies = group.sharing().num_copies,
+                       .is_saved = !group.sharing().is_copy});
       }
     }
   }
@@ -82,7 +83,8 @@ FlatSharing ParameterLayout::sharing_of(const GroupLayout& group) const {
   FlatSharing of = group.is_unsharded ? unsharded : sharing;
   const RankIndex copy = of.num_slices > 1 ? role.copy_of_slice(group.num_copies)
                                            : role.copy_of_whole(group.num_copies);
-  of.is_counted = copy.index == 0 && !group.is_elsewhere;
+  of.is_copy = group.holders.size() > 1 && group.holders.front() != role.pipeline().index;
+  of.is_counted = copy.index == 0 && !of.is_copy && !group.is_elsewhere;
   of.num_copies = group.num_copies;
   of.is_elsewhere = group.is_elsewhere;
   return of;

@@ -38,6 +38,18 @@ FlatSharing sharing_of(const ShardingRules& rules, const RankRole& role) {
   return sharing;
 }
 
+RankGroups::Parameters shared_parameters(const ModelGraph& graph) {
+  std::set<uint32_t> copies;
+  std::set<std::vector<uint32_t>> holders;
+  for (const ModelParameter& parameter : graph.parameters) {
+    copies.insert(parameter.num_copies);
+    if (parameter.holders.size() > 1) {
+      holders.insert(parameter.holders);
+    }
+  }
+  return {.copies = {copies.begin(), copies.end()}, .holders = {holders.begin(), holders.end()}};
+}
+
 ShardedParameters::ShardedParameters(ParameterStore& store,
                                      RankGroups& ranks,
                                      const ShardingOptions& options)
@@ -117,20 +129,30 @@ Group& ShardedParameters::copies_of(const FlatGroup& group) {
                                 : ranks_.whole(sharing.num_copies);
 }
 
+const std::vector<uint32_t>& ShardedParameters::holders_of(const FlatGroup& group) const {
+  return store_.graph().parameters[group.entries().front().parameter.id].holders;
+}
+
 void ShardedParameters::synchronise() {
   Group& stages = ranks_.stages();
   if (ranks_.whole().size() == 1 && stages.is_alone()) {
     return;
   }
   for (FlatGroup& group : store_.groups()) {
+    const bool is_tied = holders_of(group).size() > 1;
     Group& copies = copies_of(group);
-    if (copies.size() > 1 && !group.sharing().is_elsewhere) {
-      at::Tensor values = group.data().to(store_.device());
-      at::Tensor bytes = as_bytes(values);
-      copies.broadcast(bytes, 0, "parameters of '" + group.name() + "'")->wait();
-      if (!values.is_same(group.data())) {
-        group.data().copy_(values);
-      }
+    if (group.sharing().is_elsewhere || (copies.is_alone() && !is_tied)) {
+      continue;
+    }
+    at::Tensor values = group.data().to(store_.device());
+    at::Tensor bytes = as_bytes(values);
+    const std::string what = "parameters of '" + group.name() + "'";
+    copies.broadcast(bytes, 0, what)->wait();
+    if (is_tied) {
+      ranks_.holders(holders_of(group)).broadcast(bytes, 0, what)->wait();
+    }
+    if (!values.is_same(group.data())) {
+      group.data().copy_(values);
     }
   }
   for (size_t b = 0; b < store_.buffers().size(); ++b) {
@@ -306,7 +328,7 @@ void ShardedParameters::share_along_pipeline(const FlatGroup& group,
                                              const char* what,
                                              std::vector<at::Tensor>& whole) {
   Group& stages = ranks_.stages();
-  const uint32_t owner = store_.graph().parameters[group.entries().front().parameter.id].owner;
+  const uint32_t owner = holders_of(group).front();
   for (size_t e = 0; e < whole.size(); ++e) {
     const FlatParameter& parameter = group.entries()[e].parameter;
     at::Tensor& one = whole[e];
@@ -482,6 +504,26 @@ void ShardedParameters::finish_gradients() {
       }
     } else {
       group.resolve_slice();
+    }
+  }
+  sum_over_holders();
+}
+
+// The gradient of a parameter that stages share is the sum of those of its holders. All of them
+// have the same bits.
+void ShardedParameters::sum_over_holders() {
+  for (FlatGroup& group : store_.groups()) {
+    const bool is_tied = holders_of(group).size() > 1;
+    if (!is_tied || !group.is_trainable() || group.sharing().is_elsewhere) {
+      continue;
+    }
+    at::Tensor gradient = group.grad().to(store_.device());
+    start_sum(ranks_.holders(holders_of(group)),
+              gradient,
+              "gradients of '" + group.name() + "', which stages share");
+    finish_sums();
+    if (!gradient.is_same(group.grad())) {
+      group.grad().copy_(gradient);
     }
   }
 }

@@ -38,6 +38,9 @@ struct ShardingOptions {
   std::optional<at::ScalarType> wire_dtype;  // of fp32 gradients in collectives; absent: fp32
 };
 
+// Returns which ranks share parameters of the graph.
+RankGroups::Parameters shared_parameters(const ModelGraph& graph);
+
 // Returns the sharing of sharded parameters for a rank.
 FlatSharing sharing_of(const ShardingRules& rules, const RankRole& role);
 
@@ -150,6 +153,8 @@ class ShardedParameters {
                                        const at::Tensor& slice,
                                        const char* what);
   Group& copies_of(const FlatGroup& group);
+  const std::vector<uint32_t>& holders_of(const FlatGroup& group) const;
+  void sum_over_holders();
   // Sends the whole parameters, or gradients, of a group from its owner to all ranks along the
   // pipeline.
   void share_along_pipeline(const FlatGroup& group,

@@ -27,6 +27,11 @@ class StageValues {
   bool has(uint32_t block) const {
     return !has_many_stages() || graph_.blocks[block].stage == stage_;
   }
+  // True if an earlier stage of this rank has the block.
+  bool is_earlier_here(uint32_t block) const {
+    const uint32_t stage = graph_.blocks[block].stage;
+    return stage < stage_ && is_own(stage);
+  }
   // The first block of the stage behind the unit of `block`, and the last one before it; kNoIndex
   // if there is none.
   uint32_t next(uint32_t block) const;

@@ -210,21 +210,9 @@ class FirstUsers {
 };
 
 void check_stages(const ModelGraph& graph) {
-  FirstUsers of_parameters;
   FirstUsers of_buffers;
   for (uint32_t b = 0; b < graph.blocks.size(); ++b) {
     const ModelBlock& block = graph.blocks[b];
-    for (const uint32_t p : block.parameters) {
-      if (const auto* other = of_parameters.other_stage(graph, original(graph, p), b)) {
-        throw Error("model.tied_stages",
-                    formatted("parameter '{}' is used by {} and by {}, and stages share no "
-                              "parameters; untie them, or choose /parallel/stage_starts so that "
-                              "one stage has both blocks",
-                              graph.parameters[original(graph, p)].name,
-                              place_of(*other),
-                              place_of(block)));
-      }
-    }
     for (const uint32_t i : block.buffers) {
       const auto* other = of_buffers.other_stage(graph, i, b);
       if (other != nullptr && graph.buffers[i].kind == TENON_BUFFER_STATE) {
@@ -299,14 +287,14 @@ void assign_stages(ModelGraph& graph, uint32_t num_stages, const StageStarts& st
 
 void cut_stages(ModelGraph& graph, std::span<const uint32_t> owners, RankIndex pipeline) {
   graph.stage_owners.assign(owners.begin(), owners.end());
-  std::vector<std::optional<uint32_t>> of_parameters(graph.parameters.size());
+  std::vector<std::set<uint32_t>> holders(graph.parameters.size());
   std::vector<std::optional<uint32_t>> of_buffers(graph.buffers.size());
   for (ModelBlock& block : graph.blocks) {
     TENON_ASSERT(block.stage < owners.size(), "each stage has an owner");
     const uint32_t owner = owners[block.stage];
     block.is_elsewhere = owner != pipeline.index;
     for (const uint32_t p : block.parameters) {
-      of_parameters[original(graph, p)] = owner;
+      holders[original(graph, p)].insert(owner);
     }
     for (const uint32_t i : block.buffers) {
       of_buffers[i] = of_buffers[i].value_or(owner);
@@ -315,8 +303,13 @@ void cut_stages(ModelGraph& graph, std::span<const uint32_t> owners, RankIndex p
   // What no block uses is in the first stage.
   for (uint32_t p = 0; p < graph.parameters.size(); ++p) {
     ModelParameter& parameter = graph.parameters[p];
-    parameter.owner = of_parameters[original(graph, p)].value_or(owners.front());
-    parameter.is_elsewhere = parameter.owner != pipeline.index;
+    const std::set<uint32_t>& of_parameter = holders[original(graph, p)];
+    parameter.holders.assign(of_parameter.begin(), of_parameter.end());
+    if (parameter.holders.empty()) {
+      parameter.holders = {owners.front()};
+    }
+    parameter.is_elsewhere =
+        std::ranges::find(parameter.holders, pipeline.index) == parameter.holders.end();
   }
   for (size_t i = 0; i < graph.buffers.size(); ++i) {
     graph.buffers[i].owner = of_buffers[i].value_or(owners.front());

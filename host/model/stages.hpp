@@ -37,7 +37,7 @@ struct StageStarts {
 // Errors  model.too_few_units if the trained model has fewer units than stages; model.bad_stages for
 //         another number of patterns than stages need, a pattern that matches no block, or out of
 //         order, for a state buffer that two stages share, or a block that reads a value of a later
-//         stage; model.tied_stages if two stages share a parameter
+//         stage
 void assign_stages(ModelGraph& graph, uint32_t num_stages, const StageStarts& starts = {});
 
 // Marks what other ranks of the pipeline have. `owners` has the pipeline rank of each stage. Call

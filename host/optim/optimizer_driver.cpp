@@ -289,11 +289,11 @@ void OptimizerDriver::each_slot(const Piece& piece, Take take) const {
       }
       take("slots/" + slot.name + "/" + group.entries()[e].parameter.name,
            values,
-           StatePart{
-               .piece = piece_of_slot(info, slot, part.piece),
-               .is_sliced = group.sharing().num_slices > 1,
-               .num_copies = group.sharing().num_copies,
-               .is_saved = slot.shape != TENON_SLOT_SCALAR || part.piece.first_in_tensor() == 0});
+           StatePart{.piece = piece_of_slot(info, slot, part.piece),
+                     .is_sliced = group.sharing().num_slices > 1,
+                     .num_copies = group.sharing().num_copies,
+                     .is_saved = !group.sharing().is_copy && (slot.shape != TENON_SLOT_SCALAR ||
+                                                              part.piece.first_in_tensor() == 0)});
     }
   }
 }

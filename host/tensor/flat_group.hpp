@@ -77,6 +77,7 @@ struct FlatSharing {
   // Tensor ranks, with adjacent numbers, that have the same parameters in the group, or the same
   // boxes of them.
   uint32_t num_copies = 1;
+  bool is_copy = false;       // another pipeline rank counts and saves the group
   bool is_elsewhere = false;  // other ranks store the group, and this one stores nothing of it
 };
 

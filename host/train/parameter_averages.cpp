@@ -101,7 +101,8 @@ void ParameterAverages::each_part(const std::string& prefix, Take take) const {
            averages_[g].narrow(0, part.in_slice, part.length()),
            StatePart{.piece = part.piece,
                      .is_sliced = group.sharing().num_slices > 1,
-                     .num_copies = group.sharing().num_copies});
+                     .num_copies = group.sharing().num_copies,
+                     .is_saved = !group.sharing().is_copy});
     }
   }
 }

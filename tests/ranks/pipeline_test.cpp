@@ -71,7 +71,6 @@ std::vector<StageKind> to_the_bit() {
        accumulated(deep_recipe("untied")),
        2,
        R"({"pipeline": 2, "stage_starts": ["*layers.3*"]})"},
-      {"learned positions", accumulated(gpt2_recipe()), 2, R"({"pipeline": 2})"},
       {"experts, balanced by biases and losses", short_recipe("experts"), 2, R"({"pipeline": 2})"},
       {"an adapter", accumulated(adapter_recipe()), 2, R"({"pipeline": 2})"},
       {"preferences", preference_recipe(), 2, R"({"pipeline": 2})"},
@@ -109,6 +108,25 @@ std::vector<Kind> with_other_dimensions() {
        R"({"data": {"batch_size": 4},
            "parallel": {"pipeline": 2, "tensor": 2, "sequence_parallel": true,
                         "undeclared": "whole"}})"},
+      {"a tied head",
+       short_recipe("tied"),
+       2,
+       R"({"data": {"batch_size": 2}, "parallel": {"pipeline": 2}})"},
+      {"a tied head of four stages on two ranks, sharded",
+       deep_recipe("tied"),
+       4,
+       R"({"data": {"batch_size": 1},
+           "parallel": {"pipeline": 2, "shard": 2, "schedule": "zb-v", "stage": 2}})"},
+      {"a tied head with tensor ranks and recompute",
+       short_recipe("tied"),
+       4,
+       R"({"data": {"batch_size": 2}, "train": {"recompute": "blocks", "loss_chunk": 3},
+           "parallel": {"pipeline": 2, "tensor": 2}})"},
+      {"a tied head and learned positions",
+       gpt2_recipe(),
+       4,
+       R"({"data": {"batch_size": 2},
+           "parallel": {"pipeline": 2, "shard": 2, "stage": 3, "schedule": "gpipe"}})"},
       {"with parts of sequences",
        short_recipe("untied"),
        4,
@@ -132,7 +150,7 @@ TEST_CASE("stages are one rank, to the bit", "[ranks][multi-rank][members]") {
 
 TEST_CASE("stages with other dimensions are one rank, to 1e-10 in fp64",
           "[ranks][multi-rank][members]") {
-  check_kinds(with_other_dimensions(), 1);
+  check_kinds(with_other_dimensions(), 2);
 }
 
 TEST_CASE("a run goes on with other stages", "[ranks][multi-rank]") {

@@ -299,10 +299,10 @@ class ThreadWorld final : public World {
 };
 
 // Calls `body` on a thread for each rank of a mesh, with all groups connected, also those of
-// parameters with these numbers of copies.
+// these parameters.
 inline void run_ranks(const MeshDegrees& degrees,
                       uint32_t size,
-                      const std::vector<uint32_t>& copies,
+                      const RankGroups::Parameters& parameters,
                       const std::function<void(RankGroups& ranks)>& body) {
   ThreadPoints points;
   std::vector<std::jthread> threads;
@@ -310,7 +310,7 @@ inline void run_ranks(const MeshDegrees& degrees,
     threads.emplace_back([&, rank] {
       ThreadWorld world(points, rank, size);
       RankGroups ranks(world, RankRole(Mesh(degrees, size, rank)));
-      ranks.connect(c10::kCPU, true, copies);
+      ranks.connect(c10::kCPU, true, parameters);
       body(ranks);
     });
   }

@@ -14,8 +14,8 @@
 #include <c10/core/Device.h>
 
 #include <cstdint>
+#include <map>
 #include <memory>
-#include <span>
 #include <string_view>
 #include <vector>
 
@@ -36,41 +36,51 @@ class RankGroups {
 
   // ---- small values, in CPU memory ----
 
-  Group& all() { return *all_; }            // decisions, failures, files, norms
-  Group& stage() { return *stage_; }        // facts about the same blocks
-  Group& samples() { return *samples_; }    // windows, positions in the data
-  Group& tokens() { return *tokens_; }      // numbers of hooks
-  Group& sums() { return *sums_; }          // counts, losses, metrics
-  Group& pipeline() { return *pipeline_; }  // what messages between stages hold
+  Group& all() { return *values_.all; }            // decisions, failures, files, norms
+  Group& stage() { return *values_.stage; }        // facts about the same blocks
+  Group& samples() { return *values_.samples; }    // windows, positions in the data
+  Group& tokens() { return *values_.tokens; }      // numbers of hooks
+  Group& sums() { return *values_.sums; }          // counts, losses, metrics
+  Group& pipeline() { return *values_.pipeline; }  // what messages between stages hold
 
-  // Creates the groups below. Call once, before the first of them is used. `copies` has each number
-  // of copies on tensor ranks that a parameter has (ModelParameter::num_copies), the same on all
-  // ranks; 1 and the number of tensor ranks are added.
+  // Where parameters of a model are, the same on all ranks.
+  struct Parameters {
+    // Each number of copies on tensor ranks that one has (ModelParameter::num_copies); 1 and the
+    // number of tensor ranks are added.
+    std::vector<uint32_t> copies = {};
+    // Each set of several pipeline ranks that have one (ModelParameter::holders).
+    std::vector<std::vector<uint32_t>> holders = {};
+  };
+  // Creates the groups below. Call once, before the first of them is used.
   // Errors  as World::make_group
-  void connect(c10::Device device, bool has_tables, std::span<const uint32_t> copies = {});
+  void connect(c10::Device device, bool has_tables, const Parameters& parameters);
+  void connect(c10::Device device, bool has_tables) { connect(device, has_tables, {}); }
 
   // ---- tensors of the model, on the device of the run ----
 
-  Group& gather() { return *gather_; }  // along shard: parameters
-  Group& reduce() { return *reduce_; }  // along shard: gradients, in a lane of their own
+  Group& gather() { return *tensors_.gather; }  // along shard: parameters
+  Group& reduce() { return *tensors_.reduce; }  // along shard: gradients, in a lane of their own
   // Ranks that hold the same parameters: gradients of slices, and gradients that are not sharded.
   // `num_copies` is one of those of connect().
   Group& replicas(uint32_t num_copies) { return *copies_of(num_copies).of_slice; }
   Group& whole(uint32_t num_copies) { return *copies_of(num_copies).of_whole; }
+  // Pipeline ranks that have a parameter of several stages: `holders` is one of those of connect(),
+  // and has this rank.
+  Group& holders(const std::vector<uint32_t>& holders);
   Group& whole() { return whole(role_.tensor().count); }  // undivided parameters, and buffers
-  Group& context() { return *context_; }          // parts of sequences, in blocks and losses
-  Group& tensor() { return *tensor_; }            // partial results and parts, in blocks and losses
-  Group& messages() { return *messages_; }        // values and gradients between stages
-  Group& stages() { return *stages_; }            // parameters and buffers of all stages
-  Group& all_on_device() { return *on_device_; }  // norms, without waiting for the device
+  Group& context() { return *tensors_.context; }  // parts of sequences, in blocks and losses
+  Group& tensor() { return *tensors_.tensor; }    // partial results and parts, in blocks and losses
+  Group& messages() { return *tensors_.messages; }  // values and gradients between stages
+  Group& stages() { return *tensors_.stages; }      // parameters and buffers of all stages
+  Group& all_on_device() { return *tensors_.all; }  // norms, without waiting for the device
 
   // ---- rows of tables, on the CPU ----
 
-  Group& rows() { return *rows_; }
+  Group& rows() { return *tensors_.rows; }
 
   // ---- parts of batches along context, on the CPU ----
 
-  Group& parts() { return *parts_; }
+  Group& parts() { return *tensors_.parts; }
 
   // Makes all groups again after a failure of a collective, among the same ranks, all of which must
   // be alive and call it. Abandons every collective in progress. Groups that were taken before are
@@ -119,22 +129,31 @@ class RankGroups {
   bool has_tables_ = false;
   c10::Device device_ = c10::kCPU;
   std::vector<Copies> copies_;  // by number of copies, ascending
+  std::map<std::vector<uint32_t>, Group*> holders_;
 
-  Group* all_ = &alone_;
-  Group* stage_ = &alone_;
-  Group* samples_ = &alone_;
-  Group* tokens_ = &alone_;
-  Group* sums_ = &alone_;
-  Group* pipeline_ = &alone_;
-  Group* gather_ = &alone_;
-  Group* reduce_ = &alone_;
-  Group* context_ = &alone_;
-  Group* tensor_ = &alone_;
-  Group* messages_ = &alone_;
-  Group* stages_ = &alone_;
-  Group* on_device_ = &alone_;
-  Group* rows_ = &alone_;
-  Group* parts_ = &alone_;
+  // For small values.
+  struct Values {
+    Group* all;
+    Group* stage;
+    Group* samples;
+    Group* tokens;
+    Group* sums;
+    Group* pipeline;
+  };
+  // For tensors.
+  struct Tensors {
+    Group* gather;
+    Group* reduce;
+    Group* context;
+    Group* tensor;
+    Group* messages;
+    Group* stages;
+    Group* all;
+    Group* rows;
+    Group* parts;
+  };
+  Values values_{&alone_, &alone_, &alone_, &alone_, &alone_, &alone_};
+  Tensors tensors_{&alone_, &alone_, &alone_, &alone_, &alone_, &alone_, &alone_, &alone_, &alone_};
 };
 
 }  // namespace tenon

@@ -203,8 +203,9 @@ RankGroups& open_and_connect(DataServices& data,
                              const StoredFingerprints& outputs) {
   fill(data, around, plan, outputs);
   RankGroups& ranks = around.context.ranks;
-  ranks.connect(
-      plan.context.exec.device, !plan.model.lookups.tables.empty(), copies_in(plan.model.graph));
+  ranks.connect(plan.context.exec.device,
+                !plan.model.lookups.tables.empty(),
+                shared_parameters(plan.model.graph));
   return ranks;
 }
 

@@ -17,7 +17,7 @@ namespace {
 void cut_alike(const ModelGraph& of_run, ModelGraph& trained) {
   trained.stage_owners = of_run.stage_owners;
   for (size_t p = 0; p < trained.parameters.size(); ++p) {
-    trained.parameters[p].owner = of_run.parameters[p].owner;
+    trained.parameters[p].holders = of_run.parameters[p].holders;
     trained.parameters[p].is_elsewhere = of_run.parameters[p].is_elsewhere;
   }
   for (size_t i = 0; i < trained.buffers.size(); ++i) {

@@ -209,8 +209,8 @@ struct RankParameters {
 void run_divided(const MeshCase& shape,
                  const std::function<void(RankParameters& model, RankGroups& ranks)>& body) {
   const auto tensor = static_cast<uint32_t>(shape.degrees.tensor);
-  const std::vector<uint32_t> copies = copies_in(divided_model({0, tensor}));
-  run_ranks(shape.degrees, shape.size(), copies, [&](RankGroups& ranks) {
+  const RankGroups::Parameters parameters = shared_parameters(divided_model({0, tensor}));
+  run_ranks(shape.degrees, shape.size(), parameters, [&](RankGroups& ranks) {
     RankParameters model(ranks, shape.stage);
     body(model, ranks);
   });

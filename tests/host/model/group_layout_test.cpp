@@ -123,7 +123,7 @@ TEST_CASE("a group has parameters of one owner, and keeps its place elsewhere", 
   ModelGraph graph = sample_graph();
   const std::vector<GroupLayout> before = lay_out_groups(graph, {});
   for (const uint32_t p : {1, 2, 3, 4}) {
-    graph.parameters[p].owner = 2;
+    graph.parameters[p].holders = {2};
     graph.parameters[p].is_elsewhere = true;
   }
   std::vector<GroupLayout> layouts = lay_out_groups(graph, {});
@@ -131,10 +131,10 @@ TEST_CASE("a group has parameters of one owner, and keeps its place elsewhere", 
   for (size_t g = 0; g < layouts.size(); ++g) {
     CHECK(layouts[g].parameters == before[g].parameters);
     CHECK(layouts[g].ends(3) == before[g].ends(3));
-    CHECK(layouts[g].owner == (g == 0 ? 0 : 2));
+    CHECK(layouts[g].holders == std::vector<uint32_t>{g == 0 ? 0U : 2U});
     CHECK(layouts[g].is_elsewhere == (g != 0));
   }
-  graph.parameters[2].owner = 0;
+  graph.parameters[2].holders = {0};
   graph.parameters[2].is_elsewhere = false;
   layouts = lay_out_groups(graph, {});
   REQUIRE(layouts.size() == 4);

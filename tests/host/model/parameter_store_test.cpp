@@ -368,7 +368,7 @@ class StagedStore {
     for (uint32_t b = 0; stage.has_value() && b < kNumStages; ++b) {
       graph_.blocks[b].is_elsewhere = b != *stage;
       for (const uint32_t p : graph_.blocks[b].parameters) {
-        graph_.parameters[p].owner = b;
+        graph_.parameters[p].holders = {b};
         graph_.parameters[p].is_elsewhere = b != *stage;
       }
     }

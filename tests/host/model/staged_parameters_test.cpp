@@ -53,7 +53,7 @@ ModelGraph staged_model(RankIndex tensor, RankIndex pipeline, bool is_interleave
       made.dtype = TENON_CLASS_PARAM;
       made.flags = flags;
       made.blocks = {b};
-      made.owner = owners[b];
+      made.holders = {owners[b]};
       made.is_elsewhere = block.is_elsewhere;
       block.parameters.push_back(static_cast<uint32_t>(graph.parameters.size()));
       graph.parameters.push_back(std::move(made));
@@ -177,8 +177,9 @@ struct StagedRank {
 void run_staged(const StagedCase& shape,
                 const std::function<void(StagedRank& model, RankGroups& ranks)>& body) {
   const auto tensor = static_cast<uint32_t>(shape.degrees.tensor);
-  const std::vector<uint32_t> copies = copies_in(staged_model({0, tensor}, {0, 1}, false));
-  run_ranks(shape.degrees, shape.size(), copies, [&](RankGroups& ranks) {
+  const RankGroups::Parameters parameters =
+      shared_parameters(staged_model({0, tensor}, {0, 1}, false));
+  run_ranks(shape.degrees, shape.size(), parameters, [&](RankGroups& ranks) {
     StagedRank model(ranks, shape);
     body(model, ranks);
   });

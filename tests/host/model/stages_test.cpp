@@ -191,13 +191,6 @@ TEST_CASE("what stages cannot share is refused", "[model]") {
   CHECK(error_of([&] { assign_stages(few.made.graph, 3); }) ==
         "[model.too_few_units] the model has 2 units, and 3 stages need a unit each; set "
         "/parallel/pipeline and /parallel/stages_per_rank so that there are at most 2 stages");
-  Chain tied({1, 1, 1});
-  tied.made.graph.blocks.back().parameters.push_back(tied.made.tied("head", 0));
-  CHECK(
-      error_of([&] { assign_stages(tied.made.graph, 2); }) ==
-      "[model.tied_stages] parameter 'w.b0' is used by block 'b0' (stage 0) and by block 'b2' "
-      "(stage 1), and stages share no parameters; untie them, or choose /parallel/stage_starts so "
-      "that one stage has both blocks");
   Chain state({1, 1});
   state.made.graph.buffers.push_back({.name = "seen", .shape = {1}, .kind = TENON_BUFFER_STATE});
   state.made.graph.blocks[1].buffers = {0};
@@ -237,7 +230,7 @@ TEST_CASE("each rank knows what the others have", "[model]") {
   Stages owners;
   std::vector<bool> elsewhere;
   for (const ModelParameter& parameter : graph.parameters) {
-    owners.push_back(parameter.owner);
+    owners.push_back(parameter.holders.front());
     elsewhere.push_back(parameter.is_elsewhere);
   }
   CHECK(graph.parameters[unused].name == "unused");

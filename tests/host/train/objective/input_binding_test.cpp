@@ -88,10 +88,10 @@ TEST_CASE("inputs are gathered from the model and the batch, in the dtype of the
   batch.schema = sample_schema();
   batch.fields = {at::arange(3)};
   batch.samples = 3;
-  run.model->runner.forward(run.model->microbatch, batch, {1, 0, true});
+  run.model->runner.forward(run.model->state(), batch, {1, 0, true});
   using Outputs = InputBinding::Outputs;
   const BoundInputs leaves =
-      binding.gather(&run.model->microbatch, batch, Outputs::kLeaves, at::kFloat);
+      binding.gather(&run.model->state(), batch, Outputs::kLeaves, at::kFloat);
   REQUIRE(leaves.size() == 3);
   CHECK(leaves[0].scalar_type() == at::kFloat);
   CHECK(leaves[0].requires_grad());
@@ -100,12 +100,12 @@ TEST_CASE("inputs are gathered from the model and the batch, in the dtype of the
   CHECK(at::equal(leaves[1], at::arange(3)));
   CHECK(leaves.handles()[2] == nullptr);
   const BoundInputs detached =
-      binding.gather(&run.model->microbatch, batch, Outputs::kDetached, at::kDouble);
+      binding.gather(&run.model->state(), batch, Outputs::kDetached, at::kDouble);
   CHECK_FALSE(detached.has_leaf());
   CHECK(leaves[0].requires_grad());  // calls do not share inputs
   const BoundInputs absent = binding.gather(nullptr, batch, Outputs::kAbsent, at::kDouble);
   CHECK(absent.handles()[0] == nullptr);
-  run.model->runner.clear(run.model->microbatch);
+  run.model->runner.clear(run.model->state());
 }
 
 }  // namespace tenon

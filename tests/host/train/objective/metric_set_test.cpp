@@ -56,13 +56,13 @@ struct MetricRig {
     batch.fields = {at::tensor(samples)};
     batch.samples = static_cast<int64_t>(samples.size());
     const CallPoint point{1, 0, is_train};
-    run.model->runner.forward(run.model->microbatch, batch, point);
+    run.model->runner.forward(run.model->state(), batch, point);
     if (is_train) {
-      metrics->train(run.model->microbatch, batch, point);
+      metrics->train(run.model->state(), batch, point);
     } else {
-      metrics->evaluate(run.model->microbatch, batch, point);
+      metrics->evaluate(run.model->state(), batch, point);
     }
-    run.model->runner.clear(run.model->microbatch);
+    run.model->runner.clear(run.model->state());
   }
   MetricSet::Metrics evaluation(const std::vector<int64_t>& samples,
                                 const std::string& series = "") {

@@ -169,8 +169,8 @@ TEST_CASE("groups of other pipeline ranks take no memory, and send nothing", "[m
       for (uint32_t owner = 0; owner < 2; ++owner) {  // of block 1, or of the others
         PlanSubject staged = subject;
         for (size_t g = 0; g < staged.groups.size(); ++g) {
-          staged.groups[g].owner = g == 1 ? 0 : 1;
-          staged.groups[g].is_elsewhere = staged.groups[g].owner != owner;
+          staged.groups[g].holders = {g == 1 ? 0U : 1U};
+          staged.groups[g].is_elsewhere = staged.groups[g].holders.front() != owner;
         }
         const RankPlan plan = plan_rank(staged, choice, kMachine);
         sum.parameters += plan.memory.parameters;
