@@ -79,7 +79,7 @@ ModelGraph staged_graph(const StagedMesh& mesh, const RankRole& role) {
       made.dtype = TENON_CLASS_PARAM;
       made.flags = flags;
       made.blocks = {b};
-      made.owner = owner;
+      made.holders = {owner};
       made.is_elsewhere = block.is_elsewhere;
       block.parameters.push_back(static_cast<uint32_t>(graph.parameters.size()));
       graph.parameters.push_back(std::move(made));
