@@ -49,6 +49,9 @@ StepLog::StepLog(RunServices& run,
 void StepLog::add_losses(const std::vector<Microbatch>& microbatches, const at::Tensor& bad) {
   has_loss_ = true;
   for (size_t l = 0; l < loss_names_.size(); ++l) {
+    if (!run_.plan.loop.schedule.has_losses()) {
+      run_.report.metrics.add(loss_names_[l], 0, 0);  // keeps the place of the loss in records
+    }
     for (const Microbatch& microbatch : microbatches) {
       if (!microbatch.sums.empty()) {
         run_.report.metrics.add_tensor(loss_names_[l],

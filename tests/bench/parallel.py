@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two or four ranks of one thread that divide sequences (`parallel.context`) or blocks (`parallel.tensor`), on the CPUs
-of this machine: bytes of the exchanges, speed over one rank of one thread, and memory of a rank.
+"""Two or four ranks of one thread that divide sequences (`parallel.context`), blocks (`parallel.tensor`) or layers
+(`parallel.pipeline`), on the CPUs of this machine: bytes of the exchanges, speed over one rank of one thread, and memory of
+a rank.
 
 Bytes are the host's own count, of the steps alone: a long run minus a short run. Speed is that of a llama of 85 million
 parameters and sequences of 512; the runs of a round follow each other, so a machine that something else uses as well gives
@@ -31,6 +32,10 @@ def launched(num_ranks):
 
 def context(num_ranks, by="ulysses"):
     return [] if num_ranks == 1 else [f"parallel.context={num_ranks}", f"parallel.context_by={by}"]
+
+
+def pipeline(num_ranks):
+    return [] if num_ranks == 1 else [f"parallel.pipeline={num_ranks}"]
 
 
 def tensor(num_ranks, has_pieces=False):
@@ -95,6 +100,25 @@ def tensor_traffic(quick):
     return result
 
 
+def pipeline_traffic(quick):
+    """Bytes of rank 0, which sends values forward and receives gradients: D e for each position, and the same back. Headers of
+    messages are not in the formula."""
+    result, rows = Result(), {}
+    positions = 4 * 128
+    for n in (2,) if quick else (2, 4):
+        programs.say(f"parallel: bytes of pipeline, {n} ranks")
+        sets = [*ONE_THREAD, "data.batch_size=4", "train.global_batch_size=16", *pipeline(n)]
+        short, long = (programs.host_run(RECIPE, 1, steps - 1, sets, launched(n))[1]["sent_bytes"]["send"]
+                       for steps in (2, 4))
+        share = (long - short) / 2 / (WIDTH * 4 * positions * 4)  # of 4 microbatches
+        rows[f"{n} ranks"] = [share]
+        over = 100 * (share - 1)
+        result.goals.append(Goal("parallel", f"bytes sent at a border, pipeline {n}, within 1% of theory", f"{over:+.2f}%",
+                                 abs(over) < 1))
+    result.groups.append(Group("bytes of a border of a pipeline, forward, measured / theory", rows, 4))
+    return result
+
+
 # ---- speed ----
 
 def speed(quick):
@@ -115,6 +139,25 @@ def speed(quick):
                                  statistics.median(found["ulysses"])))
     result.goals.append(at_least("parallel", "tensor 2 over one rank, 85 M llama, T = 512", SPEED_GOAL,
                                  statistics.median(found["tensor"])))
+    return result
+
+
+def pipeline_speed(quick):
+    """16 microbatches of one sample in a step, on one rank as well."""
+    num_rounds, warmup, steps = (1, 1, 1) if quick else (5, 1, 2)
+    shape = [] if quick else [*options(LARGE), "data.train.options.sequence_length=512"]
+    sets = [*ONE_THREAD, "data.batch_size=1", "train.global_batch_size=16", *shape]
+    programs_of_round = {"alone": (1, []), "pipeline": (2, pipeline(2))}
+    rounds = []
+    for i in range(num_rounds):
+        programs.say(f"parallel: speed of a pipeline, round {i + 1} of {num_rounds}")
+        rounds.append({name: programs.host_run(RECIPE, warmup, steps, [*sets, *more], launched(n))[0]["step_s"]
+                       for name in programs.in_turn(programs_of_round, i) for n, more in [programs_of_round[name]]})
+    found = [one["alone"] / one["pipeline"] for one in rounds]
+    result = Result([Group("tokens/s of a pipeline of two ranks / tokens/s of one, 16 microbatches", {"pipeline": found})],
+                    raw={"pipeline rounds": rounds})
+    result.goals.append(at_least("parallel", "pipeline 2 over one rank, 85 M llama, T = 512, 16 microbatches", SPEED_GOAL,
+                                 statistics.median(found)))
     return result
 
 
@@ -169,7 +212,8 @@ def tensor_memory(quick):
 
 def measure(quick):
     result = Result()
-    for name, part in (("traffic", traffic), ("tensor traffic", tensor_traffic), ("speed", speed), ("length", length),
+    for name, part in (("traffic", traffic), ("tensor traffic", tensor_traffic), ("pipeline traffic", pipeline_traffic),
+                       ("speed", speed), ("pipeline speed", pipeline_speed), ("length", length),
                        ("tensor memory", tensor_memory)):
         result.add(name, part(quick))
     return result

@@ -76,15 +76,21 @@ TEST_CASE("each named group has the ranks of its role", "[distributed][ranks]") 
                                        MeshDegrees{.replicate = 2, .shard = 2, .tensor = 2},
                                        MeshDegrees{.replicate = 1, .shard = 2, .tensor = 4},
                                        MeshDegrees{.replicate = 1, .shard = 2, .context = 2},
-                                       MeshDegrees{.replicate = 2, .shard = 1, .pipeline = 2});
+                                       MeshDegrees{.replicate = 2, .shard = 1, .pipeline = 2},
+                                       MeshDegrees{.replicate = 1, .shard = 2, .pipeline = 3});
   const auto size = static_cast<uint32_t>(degrees.replicate * degrees.shard * degrees.tensor *
                                           degrees.context * degrees.pipeline);
   std::vector<std::vector<bool>> are_right(size);
-  std::vector<uint32_t> copies;
+  RankGroups::Parameters parameters;
+  std::vector<uint32_t>& copies = parameters.copies;
   for (uint32_t num_copies = 1; num_copies <= degrees.tensor; num_copies *= 2) {
     copies.push_back(num_copies);
   }
-  run_ranks(degrees, size, copies, [&](RankGroups& ranks) {
+  const bool has_three = degrees.pipeline == 3;
+  if (has_three) {
+    parameters.holders = {{0, 2}, {0, 1, 2}};
+  }
+  run_ranks(degrees, size, parameters, [&](RankGroups& ranks) {
     const RankRole& role = ranks.role();
     const uint32_t rank = role.rank();
     const auto has = [&](Group& group, RankSet set) {
@@ -95,6 +101,10 @@ TEST_CASE("each named group has the ranks of its role", "[distributed][ranks]") 
                        has(ranks.stage(), RankSet::kStage),
                        has(ranks.samples(), RankSet::kSamples),
                        has(ranks.tokens(), RankSet::kTokens),
+                       has(ranks.sums(), RankSet::kSums),
+                       has(ranks.pipeline(), RankSet::kPipeline),
+                       has(ranks.messages(), RankSet::kPipeline),
+                       has(ranks.stages(), RankSet::kPipeline),
                        has(ranks.gather(), RankSet::kSlices),
                        has(ranks.reduce(), RankSet::kSlices),
                        has(ranks.whole(), RankSet::kStage),
@@ -112,9 +122,17 @@ TEST_CASE("each named group has the ranks of its role", "[distributed][ranks]") 
           members_of(whole, rank) == bits_of(role.copies_of_whole(num_copies)) &&
           whole.rank() == role.copy_of_whole(num_copies).index);
     }
+    if (has_three) {
+      const std::vector<uint32_t> pipeline = role.ranks_of(RankSet::kPipeline);
+      const bool is_between = role.pipeline().index == 1;
+      are_right[rank].push_back(is_between ? ranks.holders({0, 2}).is_alone()
+                                           : members_of(ranks.holders({0, 2}), rank) ==
+                                                 bits_of({pipeline[0], pipeline[2]}));
+      are_right[rank].push_back(members_of(ranks.holders({0, 1, 2}), rank) == bits_of(pipeline));
+    }
   });
   for (const auto& of_rank : are_right) {
-    CHECK(of_rank == std::vector<bool>(12 + copies.size(), true));
+    CHECK(of_rank == std::vector<bool>(16 + copies.size() + (has_three ? 2 : 0), true));
   }
 }
 
