@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <ranges>
+#include <set>
 
 namespace tenon {
 std::vector<bool> needed_for(const ModelGraph& graph, uint32_t value) {
@@ -44,16 +45,20 @@ class GenerationCompiler {
         options_(options),
         needed_(needed_for(graph_, options.logits)),
         last_reader_(graph_.values.size(), kNoIndex),
+        readers_(graph_.values.size()),
         builder_(graph, groups) {
     for (uint32_t b = 0; b < facts_.num_blocks(); ++b) {
+      rank_ = graph_.blocks[b].is_elsewhere ? rank_ : owner_of(b);
       for (size_t i = 0; needed_[b] && i < graph_.blocks[b].inputs.size(); ++i) {
         const uint32_t v = graph_.blocks[b].inputs[i];
-        last_reader_[v] = b;
+        readers_[v].insert(owner_of(b));
+        last_reader_[v] = runs(b) ? b : last_reader_[v];
         if (const auto& lookup = graph_.values[v].lookup; lookup && lookup->ids != kNoIndex) {
           last_reader_[lookup->ids] = b;
         }
       }
     }
+    readers_[options.logits].insert(graph_.stage_owners.begin(), graph_.stage_owners.end());
   }
 
   Program compile() {
@@ -64,7 +69,8 @@ class GenerationCompiler {
     const bool moves = moves_groups(groups_, options_.has_many_ranks);
     const uint32_t tail = first_of_tail();
     for (uint32_t b = 0; b < facts_.num_blocks(); ++b) {
-      if (!needed_[b]) {
+      if (!runs(b)) {
+        receive_outputs(b);
         continue;
       }
       for (uint32_t g = 0; moves && g < groups_.size(); ++g) {
@@ -75,6 +81,7 @@ class GenerationCompiler {
       }
       read_rows(b);
       builder_.forward(b, b >= tail ? kLastPosition : 0);
+      send_outputs(b);
       drop_inputs(b);
       for (uint32_t g = 0; moves && g < groups_.size(); ++g) {
         if (needed_user(groups_[g].users | std::views::reverse) == b) {
@@ -82,10 +89,41 @@ class GenerationCompiler {
         }
       }
     }
-    return builder_.finish(PassKind::kGenerate, 0, false);
+    return builder_.finish(PassKind::kGenerate, first_stage_of(rank_), false);
   }
 
  private:
+  // Whether the block runs on this rank.
+  bool runs(uint32_t b) const { return needed_[b] && !graph_.blocks[b].is_elsewhere; }
+  uint32_t owner_of(uint32_t b) const { return graph_.stage_owners[graph_.blocks[b].stage]; }
+  uint32_t first_stage_of(uint32_t rank) const {
+    const auto first = std::ranges::find(graph_.stage_owners, rank);
+    return static_cast<uint32_t>(first - graph_.stage_owners.begin());
+  }
+
+  void send_outputs(uint32_t b) {
+    for (const uint32_t v : graph_.blocks[b].outputs) {
+      for (const uint32_t reader : readers_[v]) {
+        if (reader != rank_) {
+          builder_.add({.op = Op::kSend, .block = b, .stage = first_stage_of(reader)}, {v});
+        }
+      }
+      if (last_reader_[v] == kNoIndex && v != options_.logits) {
+        builder_.drop(b, {&v, 1});
+      }
+    }
+  }
+
+  // Receives what this rank reads of a block that another rank runs.
+  void receive_outputs(uint32_t b) {
+    for (const uint32_t v : graph_.blocks[b].outputs) {
+      if (needed_[b] && readers_[v].contains(rank_)) {
+        builder_.add({.op = Op::kReceive, .block = b, .stage = first_stage_of(owner_of(b))}, {v});
+        builder_.set({&v, 1});
+      }
+    }
+  }
+
   bool needs_rows() const {
     for (uint32_t v = 0; v < graph_.values.size(); ++v) {
       if (graph_.values[v].lookup.has_value() && last_reader_[v] != kNoIndex) {
@@ -97,7 +135,7 @@ class GenerationCompiler {
 
   // Returns the first of `users` that runs; kNoIndex if none does.
   uint32_t needed_user(const auto& users) const {
-    const auto found = std::ranges::find_if(users, [this](uint32_t b) { return needed_[b]; });
+    const auto found = std::ranges::find_if(users, [this](uint32_t b) { return runs(b); });
     return found != users.end() ? *found : kNoIndex;
   }
 
@@ -147,8 +185,10 @@ class GenerationCompiler {
   const ModelGraph& graph_;
   const std::span<const GroupFacts> groups_;
   const GenerationOptions& options_;
-  const std::vector<bool> needed_;     // by block
-  std::vector<uint32_t> last_reader_;  // by value: the last needed block that reads it
+  const std::vector<bool> needed_;           // by block
+  std::vector<uint32_t> last_reader_;        // by value: the last block that reads it here
+  std::vector<std::set<uint32_t>> readers_;  // by value: pipeline ranks with blocks that read it
+  uint32_t rank_ = 0;                        // along the pipeline
   ProgramBuilder builder_;
 };
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Compiles the pass of text generation: the blocks that the logits depend on, with parameters
-// gathered where they are used.
-// Threads: any.
+// gathered where they are used. Ranks of a pipeline run their own blocks, and send each value to
+// the ranks that read it. All of them get the logits. Threads: any.
 #pragma once
 
 #include "host/model/program.hpp"
@@ -24,7 +24,8 @@ struct GenerationOptions {
 // Returns, by block, whether a value depends on it.
 std::vector<bool> needed_for(const ModelGraph& graph, uint32_t value);
 
-// Compiles a pass of kind kGenerate.
+// Compiles a pass of kind kGenerate, for all stages of this rank. The stage of the program is the
+// first of them, and stands for the rank in messages.
 Program compile_generation(const GraphFacts& graph,
                            std::span<const GroupFacts> groups,
                            const GenerationOptions& options);

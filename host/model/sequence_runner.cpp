@@ -12,6 +12,7 @@
 #include "host/model/program_pass.hpp"
 #include "host/model/row_source.hpp"
 #include "host/model/sharded_parameters.hpp"
+#include "host/model/stage_exchange.hpp"
 #include "host/model/text_fields.hpp"
 #include "host/plugin/model_proxy.hpp"
 #include "host/text/formatted.hpp"
@@ -196,7 +197,8 @@ class BlockSequence : public SequenceRunner {
                   .groups = blocks.sharded,
                   .rows = inputs.rows,
                   .compute_dtype = base.compute_dtype,
-                  .tensor = blocks.tensor},
+                  .tensor = blocks.tensor,
+                  .exchange = blocks.exchange},
         program_(compile_generation(
             facts_,
             group_facts(store, graph()),
@@ -224,6 +226,9 @@ class BlockSequence : public SequenceRunner {
     const Cleared cleared{values_, services_};
     const std::unique_ptr<ProgramPass> pass = new_pass(services_, values_);
     interpret(program_, Section::kForward, {}, *pass);
+    if (services_.exchange != nullptr) {
+      services_.exchange->finish();
+    }
     return last_row(model_, logits());
   }
 

@@ -27,6 +27,7 @@ namespace tenon {
 class ModelProxy;
 class RowSource;
 class ShardedParameters;
+class StageExchange;
 class TensorGroup;
 class TextFields;
 
@@ -56,6 +57,9 @@ struct SequenceBlocks {
   ShardedParameters* sharded = nullptr;
   // The ranks that run divided blocks together; null: this rank runs all blocks alone.
   TensorGroup* tensor = nullptr;
+  // Messages between the ranks of a pipeline, all of which run the sequence and get its logits;
+  // null without a pipeline.
+  StageExchange* exchange = nullptr;
 };
 
 // Returns a runner for a new sequence of at most `capacity` positions. All are borrowed.

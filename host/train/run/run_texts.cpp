@@ -3,7 +3,6 @@
 
 #include <tenon/draft/text_generation.h>
 
-#include "host/error/error.hpp"
 #include "host/train/components/end_tokens.hpp"
 #include "host/train/components/recipe_tokenizer.hpp"
 #include "host/train/generate/chat_session.hpp"
@@ -33,14 +32,8 @@ uint32_t finish_of(TextEnd end) {
 
 }  // namespace
 
-// Errors  recipe.not_available if no rank has the whole model
 TextGenerator& RunTexts::generator() {
   if (!generator_.has_value()) {
-    if (plan_.loop.schedule.is_pipeline()) {
-      throw Error("recipe.not_available",
-                  "/parallel/pipeline: this release does not generate texts with a model that is "
-                  "divided into stages; remove the hook that asks for texts, or set it to 1");
-    }
     tokenizer_instance_.emplace(
         plan_.context.factory.create(required_tokenizer(plan_.recipe()), "texts/tokenizer"));
     tokenizer_.emplace(*tokenizer_instance_);
@@ -52,7 +45,8 @@ TextGenerator& RunTexts::generator() {
                                             .ends = end_tokens(*tokenizer_, chat_template_),
                                             .blocks = {.graph = &plan_.model.trained_graph(),
                                                        .sharded = &model_.sharded,
-                                                       .tensor = model_.tensor.get()},
+                                                       .tensor = model_.tensor.get(),
+                                                       .exchange = model_.exchange.get()},
                                             .ranks = &ranks_});
   }
   return *generator_;

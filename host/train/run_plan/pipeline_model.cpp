@@ -13,8 +13,9 @@
 namespace tenon {
 namespace {
 
-// Texts and exports use the graph of the trained model alone, on the parameters of the run.
-void cut_alike(const ModelGraph& of_run, ModelGraph& trained) {
+// Texts and exports use the graph of the trained model alone, on the parameters of the run. Blocks
+// that no run needs are in the last stage.
+void cut_alike(const ModelGraph& of_run, RankIndex pipeline, ModelGraph& trained) {
   trained.stage_owners = of_run.stage_owners;
   for (size_t p = 0; p < trained.parameters.size(); ++p) {
     trained.parameters[p].holders = of_run.parameters[p].holders;
@@ -22,6 +23,10 @@ void cut_alike(const ModelGraph& of_run, ModelGraph& trained) {
   }
   for (size_t i = 0; i < trained.buffers.size(); ++i) {
     trained.buffers[i].owner = of_run.buffers[i].owner;
+  }
+  for (ModelBlock& block : trained.blocks) {
+    block.stage = static_cast<uint32_t>(of_run.stage_owners.size() - 1);
+    block.is_elsewhere = of_run.stage_owners.back() != pipeline.index;
   }
   for (const ModelBlock& block : of_run.blocks) {
     if (block.model == 0) {
@@ -77,7 +82,7 @@ void cut_model(const PlanContext& context,
                ModelGraph& trained) {
   assign_stages(of_run, schedule.num_stages, {.patterns = context.recipe.parallel.stage_starts});
   cut_stages(of_run, schedule.ranks_of_stages(), context.role.pipeline());
-  cut_alike(of_run, trained);
+  cut_alike(of_run, context.role.pipeline(), trained);
   if (const std::vector<StageLink> links = links_of(of_run, read_at_end); !links.empty()) {
     check(schedule, {.links = links});
   }
