@@ -58,8 +58,7 @@ class PassCompiler {
         enter_backward_(graph.num_blocks()),
         leave_backward_(graph.num_blocks()),
         builder_(graph, groups) {
-    TENON_ASSERT(!stage_.has_many_stages() || (!is_replay() && !has_rows(graph)),
-                 "stages have no replays and no table rows");
+    TENON_ASSERT(!stage_.has_many_stages() || !has_rows(graph), "stages have no table rows");
     find_uses();
     if (is_train_ && options.moves_activations) {
       moves_ = graph.movable_values(

@@ -8,6 +8,7 @@
 #include "host/model/joined_graph.hpp"
 #include "host/model/positions_axis.hpp"
 #include "host/model/sharded_parameters.hpp"
+#include "host/model/stages.hpp"
 #include "host/tensor/trace_span.hpp"
 
 #include <ATen/core/grad_mode.h>
@@ -57,13 +58,13 @@ std::vector<Extent> extents_for(const BlockRunner& blocks,
       [&blocks](uint32_t i) { return blocks.sums().is_summed(i); });
 }
 
-// Returns the first stage of this rank.
-uint32_t first_stage_of(const ModelGraph& graph) {
+// Returns the stages of this rank.
+std::vector<uint32_t> own_stages(const ModelGraph& graph) {
   auto first = static_cast<uint32_t>(graph.stage_owners.size() - 1);
   for (const ModelBlock& block : graph.blocks) {
     first = block.is_elsewhere ? first : std::min(first, block.stage);
   }
-  return first;
+  return stages_of(graph, graph.stage_owners[first]);
 }
 
 bool has_messages(const ModelGraph& graph) {
@@ -103,7 +104,7 @@ ProgramRunner::ProgramRunner(ModelList models,
                 .has_pieces = options_.has_pieces,
                 .extents = extents_for(blocks_, graph_, sequences != nullptr, options_),
                 .exchange = exchange},
-      first_stage_(first_stage_of(graph_)) {
+      stages_(own_stages(graph_)) {
   TENON_ASSERT(exchange != nullptr || !has_messages(graph_), "stages exchange values");
   TENON_ASSERT(tensor != nullptr || !options_.has_pieces,
                "the ranks of a tensor group hold pieces");
@@ -168,7 +169,7 @@ void ProgramRunner::forward(MicrobatchState& state,
                             uint32_t stage) {
   const Program& of_stage =
       program(point.is_train ? PassKind::kTrain : PassKind::kEvaluate, losses, stage);
-  if (stage == first_stage_) {
+  if (stage == stages_.front()) {
     start(state,
           of_stage,
           batch,
@@ -236,7 +237,7 @@ void ProgramRunner::backward(MicrobatchState& state,
   state.is_last_microbatch_ = ends_step;
   run(state, Section::kBackward, losses);
   run(state, Section::kEnd, nullptr);
-  if (stage == first_stage_) {
+  if (stage == stages_.front()) {
     clear(state);
   }
 }
@@ -246,9 +247,12 @@ void ProgramRunner::replay(MicrobatchState& state,
                            const CallPoint& point,
                            const std::function<bool(uint32_t block)>& seen,
                            RowSource::Lookup lookup) {
-  start(state, program(PassKind::kReplay, Losses::kWhole), batch, point, lookup);
-  run(state, Section::kForward, nullptr, &seen);
-  run(state, Section::kEnd, nullptr);
+  start(state, program(PassKind::kReplay, Losses::kWhole, stages_.front()), batch, point, lookup);
+  for (const uint32_t stage : stages_) {
+    state.program_ = &program(PassKind::kReplay, Losses::kWhole, stage);
+    run(state, Section::kForward, nullptr, &seen);
+    run(state, Section::kEnd, nullptr);
+  }
   clear(state);
 }
 
@@ -281,7 +285,8 @@ void ProgramRunner::count_loads(MicrobatchState& state,
   const at::AutoGradMode no_grad(false);
   const auto add_block = [this, &state](uint32_t b) {
     add_loads(sums(), state.tapes_[b].aux);
-    return b >= sums().last_balanced_block();
+    const bool is_last = b >= sums().last_balanced_block();
+    return is_last && graph_.stage_owners.size() == 1;  // later stages wait for values
   };
   replay(state, batch, point, add_block, RowSource::Lookup::kPreview);
 }

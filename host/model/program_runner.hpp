@@ -109,7 +109,8 @@ class ProgramRunner {
   // Runs the blocks again on a microbatch that `forward` has processed, as a recompute: stores
   // nothing for a backward, and changes no buffer. Calls `seen` after each block, while `value` can
   // read the inputs and outputs of the block. If `seen` returns true, no further block runs. Clears
-  // the state at the end.
+  // the state at the end. Of a pipeline, all ranks call it, each for its own stages; `seen` must
+  // return false then.
   void replay(MicrobatchState& state,
               const Batch& batch,
               const CallPoint& point,
@@ -151,8 +152,8 @@ class ProgramRunner {
   const std::shared_ptr<PassPrograms> programs_;
   BlockRunner blocks_;
   const PassServices services_;
-  const uint32_t first_stage_;  // of this rank
-  uint64_t entered_ = 0;        // number of the microbatch that blocks_ is set to; 0: none
+  const std::vector<uint32_t> stages_;  // of this rank, ascending
+  uint64_t entered_ = 0;                // number of the microbatch that blocks_ is set to; 0: none
   uint64_t num_started_ = 0;
 };
 

@@ -146,6 +146,11 @@ class Search {
           return cause(field_text(graph_.values[in].source, of_input) + "; block '" + block.name +
                        "' reads it");
         }
+        if (of_input > 0 && is_of_other_rank(in)) {
+          return NonFiniteOrigin{
+              OriginDistance::kUnknown,
+              "value '" + graph_.values[in].name + "' of an earlier stage" + holds(of_input)};
+        }
       }
       for (const uint32_t p : block.parameters) {
         if (const int64_t of_parameter = num_in_parameter(p)) {
@@ -167,7 +172,8 @@ class Search {
   }
 
   std::optional<std::string> in_losses(const PastMicrobatch& microbatch) const {
-    for (size_t l = 0; l < losses_.size(); ++l) {
+    const size_t num_losses = microbatch.sums->empty() ? 0 : losses_.size();
+    for (size_t l = 0; l < num_losses; ++l) {
       const bool is_sum_finite = std::isfinite((*microbatch.sums)[l].item<double>());
       if (is_sum_finite && std::isfinite((*microbatch.counts)[l].item<double>())) {
         continue;
@@ -183,6 +189,12 @@ class Search {
       return text;
     }
     return std::nullopt;
+  }
+
+  // Whether a stage of another rank makes the value.
+  bool is_of_other_rank(uint32_t v) const {
+    const uint32_t maker = graph_.values[v].maker;
+    return maker != kNoIndex && graph_.blocks[maker].is_elsewhere;
   }
 
   static std::string field_text(const std::string& field, int64_t n) {
@@ -220,7 +232,7 @@ NonFiniteOrigin find_non_finite_origin(ProgramRunner& model,
   Search search(model, values, parameters, losses, extent);
   std::optional<NonFiniteOrigin> found;
   for (uint32_t i = 0; i < microbatches.size() && !(is_alone && found.has_value()); ++i) {
-    if (microbatches[i].sums->empty()) {
+    if (microbatches[i].batch->samples == 0) {
       model.replay(
           values, *microbatches[i].batch, CallPoint{step, i, true}, [](uint32_t) { return false; });
       continue;

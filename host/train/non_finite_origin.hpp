@@ -20,7 +20,8 @@ namespace tenon {
 // The values of a microbatch that exist after its backward.
 struct PastMicrobatch {
   const Batch* batch = nullptr;
-  const std::vector<at::Tensor>* sums = nullptr;    // by loss; empty if it had no samples
+  // By loss; empty if it had no samples, or if another rank has the stage of the losses.
+  const std::vector<at::Tensor>* sums = nullptr;
   const std::vector<at::Tensor>* counts = nullptr;  // by loss
 };
 

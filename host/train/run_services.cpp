@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/train/run_services.hpp"
 
-#include "host/error/error.hpp"
 #include "host/train/components/sharding_options.hpp"
 
 #include <utility>
@@ -113,13 +112,6 @@ ModelServices::ModelServices(const RunPlan& plan,
       best(make_best(plan, parameters, tables.get())) {
   if (plan.context.precision.autocast == at::kHalf) {
     loss_scale.emplace(plan.context.exec.device);
-  }
-  if (exchange != nullptr && plan.loop.microbatches_per_step > 1 && runner.sums().has_balances()) {
-    throw Error(
-        "recipe.not_available",
-        "/parallel/pipeline: the loads that balance losses and biases need are those of the "
-        "whole step, and this release counts them with one microbatch a step only; "
-        "accumulate no gradients, or set it to 1");
   }
   const auto num_states = plan.loop.schedule.is_pipeline() ? plan.loop.microbatches_per_step : 1;
   for (int64_t i = 0; i < num_states; ++i) {

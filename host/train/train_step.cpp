@@ -368,9 +368,7 @@ NonFiniteOrigin TrainStep::find_origin(const std::vector<Microbatch>& microbatch
   std::vector<PastMicrobatch> past;
   past.reserve(microbatches.size());
   for (const Microbatch& microbatch : microbatches) {
-    if (!run_.plan.loop.schedule.is_pipeline()) {  // else no rank can run the blocks again alone
-      past.push_back({&microbatch.batch, &microbatch.sums, &microbatch.counts});
-    }
+    past.push_back({&microbatch.batch, &microbatch.sums, &microbatch.counts});
   }
   NonFiniteOrigin origin = find_non_finite_origin(
       run_.model.runner,
@@ -380,6 +378,9 @@ NonFiniteOrigin TrainStep::find_origin(const std::vector<Microbatch>& microbatch
       past,
       state_.step,
       run_.is_alone() ? OriginSearch::kUntilFound : OriginSearch::kInStepWithRanks);
+  if (run_.model.exchange != nullptr) {
+    run_.model.exchange->finish();
+  }
   const TableSet* const tables = run_.model.tables.get();
   const std::string of_tables = tables != nullptr ? tables->non_finite() : "";
   if (!of_tables.empty() && origin.distance > OriginDistance::kGradient) {
