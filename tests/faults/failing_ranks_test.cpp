@@ -56,6 +56,35 @@ TEST_CASE("a rank that is killed is told with its signal and where it was", "[fa
   }
 }
 
+TEST_CASE("the ranks beside a killed rank of a pipeline name value, stages and peer",
+          "[faults][ranks]") {
+  // Rank 1 is killed before the backward of microbatch 0. It has sent microbatches 0 and 1 to rank
+  // 2, and no gradient to rank 0.
+  nlohmann::json recipe = nlohmann::json::parse(small_language_recipe("{}"));
+  recipe.merge_patch({{"parallel", {{"pipeline", 3}}}});
+  const nlohmann::json failing = nlohmann::json::parse(failing_recipe(
+      R"({"event": "before_backward", "step": 3, "how": "kill", "rank": 1, "wait_seconds": 0.8})"));
+  recipe["hooks"] = failing["hooks"];
+  recipe["parallel"].merge_patch(failing["parallel"]);
+  const auto run = FailingRanks::launched(recipe.dump(), 3);
+  check_end(run, 3, 1);
+  CHECK(run.result().exit_code == 5);
+  CHECK_THAT(run.result().err, contains_text("rank 1 was killed by signal 9 (SIGKILL)"));
+  struct Neighbor {
+    uint32_t rank;
+    const char* waits;
+    const char* message;
+  };
+  for (const Neighbor& one :
+       {Neighbor{0, "gradient of value '", "' of microbatch 0 in step 3, from stage 1 to stage 0"},
+        Neighbor{2, "value '", "' of microbatch 2 in step 3, from stage 1 to stage 2"}}) {
+    CAPTURE(one.rank);
+    const nlohmann::json record = run.record(one.rank);
+    CHECK(record["error_id"] == "distributed.failed");
+    CHECK_THAT(record.dump(), contains_text(one.waits) && contains_text(one.message));
+  }
+}
+
 TEST_CASE("a killed rank is found without a launcher, even if it hosts the store",
           "[faults][ranks][.release]") {
   for (const uint32_t rank : {0U, 1U}) {
