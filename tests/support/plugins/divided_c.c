@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A decoder in plain C that ranks of a tensor group divide: an embedding, one layer of Llama and a
- * head. Attention and the feed-forward layer are divided regions. The host's operators compute all
- * of it, and autograd computes the gradients.
+ * A decoder in plain C that ranks of a tensor group divide. Its first block is an embedding and one
+ * layer of Llama; its second block is a head. Attention and the feed-forward layer are divided
+ * regions. The host's operators compute all of it, and autograd computes the gradients.
  *
  * Shapes   input_ids [B, T] i64 with T at most kPositions, logits [B, T, kVocabulary] */
 #include <tenon/draft/context.h>
@@ -59,7 +59,18 @@ static tenon_any number(double d) {
        (tenon_any[]){__VA_ARGS__}, \
        sizeof((tenon_any[]){__VA_ARGS__}) / sizeof(tenon_any))
 
-static tenon_status* forward(void* self, const tenon_exec* exec, tenon_forward_args* args) {
+/* Gives `output` to the caller, and releases all other results. */
+static tenon_status* finish(const Calls* calls, const tenon_any* output, tenon_tensor** out_own) {
+  *out_own = calls->status == NULL ? output->v.tensor : NULL;
+  for (size_t i = 0; i < calls->num_results; ++i) {
+    if (&calls->results[i] != output) {
+      calls->exec->tensors->release(calls->results[i].v.tensor);
+    }
+  }
+  return calls->status;
+}
+
+static tenon_status* forward_decoder(const tenon_exec* exec, tenon_forward_args* args) {
   Calls calls = {.exec = exec};
   const tenon_tensor* const* const w = args->parameters;
   const tenon_any eps = number(kEpsilon);
@@ -79,22 +90,25 @@ static tenon_status* forward(void* self, const tenon_exec* exec, tenon_forward_a
   const tenon_any* in2 = CALL("tenon::tensor_in", h[1]);
   const tenon_any* part2 = CALL("tenon::gated_mlp", *in2, tensor(w[7]), tensor(w[8]), tensor(w[9]));
   const tenon_any* fed = CALL("tenon::tensor_out", *part2);
-  const tenon_any* y = CALL("aten::add.Tensor", h[0], *fed);
-  const tenon_any* last = CALL("tenon::rms_norm", *y, tensor(w[10]), eps);
-  const tenon_any* logits = CALL("tenon::linear", *last, tensors(w + 11, 1));
+  return finish(&calls, CALL("aten::add.Tensor", h[0], *fed), &args->outputs_own[0]);
+}
+
+static tenon_status* forward_head(const tenon_exec* exec, tenon_forward_args* args) {
+  Calls calls = {.exec = exec};
+  const tenon_tensor* const* const w = args->parameters;
+  const tenon_any eps = number(kEpsilon);
+  const tenon_any* last = CALL("tenon::rms_norm", tensor(args->inputs[0]), tensor(w[0]), eps);
+  return finish(&calls, CALL("tenon::linear", *last, tensors(w + 1, 1)), &args->outputs_own[0]);
+}
+
+static tenon_status* forward(void* self, const tenon_exec* exec, tenon_forward_args* args) {
   (void)self;
-  args->outputs_own[0] = calls.status == NULL ? logits->v.tensor : NULL;
-  for (size_t i = 0; i < calls.num_results; ++i) {
-    if (&calls.results[i] != logits) {
-      exec->tensors->release(calls.results[i].v.tensor);
-    }
-  }
-  return calls.status;
+  return args->block == 0 ? forward_decoder(exec, args) : forward_head(exec, args);
 }
 
 /* ---- what the model consists of ---- */
 
-/* Matrices and vectors, in the order in which `forward` reads them. */
+/* Matrices and vectors, in the order in which blocks read them: the head has the last two. */
 static const struct {
   const char* name;
   int64_t shape[2]; /* of a vector: its width and 0 */
@@ -112,7 +126,11 @@ static const struct {
                {"down.weight", {kWidth, kInner}, kInner, 1},
                {"norm", {kWidth, 0}, 0, 0},
                {"head.weight", {kVocabulary, kWidth}, 0, 0}};
-enum { kWeights = sizeof weights / sizeof weights[0] };
+enum {
+  kWeights = sizeof weights / sizeof weights[0],
+  kOfHead = 2,
+  kOfDecoder = kWeights - kOfHead
+};
 
 static tenon_status* add_weight(tenon_model_builder* builder, int i, uint32_t* out_index) {
   const int is_vector = weights[i].shape[1] == 0;
@@ -135,6 +153,7 @@ static tenon_status* add_weight(tenon_model_builder* builder, int i, uint32_t* o
 
 static tenon_status* describe(void* self, tenon_model_builder* builder) {
   static const tenon_axis axes[] = {{"B", -1}, {"T", -1}, {NULL, kVocabulary}};
+  static const tenon_axis wide[] = {{"B", -1}, {"T", -1}, {NULL, kWidth}};
   static const int64_t table[] = {2, kPositions, kHalf};
   const tenon_value_spec input = {.struct_size = sizeof input,
                                   .name = "input_ids",
@@ -142,6 +161,12 @@ static tenon_status* describe(void* self, tenon_model_builder* builder) {
                                   .num_axes = 2,
                                   .dtype = TENON_I64,
                                   .source_kind = TENON_SOURCE_BATCH};
+  const tenon_value_spec between = {.struct_size = sizeof between,
+                                    .name = "y",
+                                    .axes = wide,
+                                    .num_axes = 3,
+                                    .dtype = TENON_CLASS_COMPUTE,
+                                    .source_kind = TENON_SOURCE_BLOCK};
   const tenon_value_spec output = {.struct_size = sizeof output,
                                    .name = "logits",
                                    .axes = axes,
@@ -150,8 +175,11 @@ static tenon_status* describe(void* self, tenon_model_builder* builder) {
                                    .source_kind = TENON_SOURCE_BLOCK};
   const tenon_buffer_spec buffer = {
       sizeof buffer, "rotary", table, 3, TENON_F32, TENON_BUFFER_CONSTANT};
-  uint32_t ids = 0, logits = 0, rotary = 0, block = 0, parameters[kWeights] = {0};
+  uint32_t ids = 0, y = 0, logits = 0, rotary = 0, block = 0, parameters[kWeights] = {0};
   tenon_status* status = builder->add_value(builder, &input, &ids);
+  if (status == NULL) {
+    status = builder->add_value(builder, &between, &y);
+  }
   if (status == NULL) {
     status = builder->add_value(builder, &output, &logits);
   }
@@ -166,14 +194,26 @@ static tenon_status* describe(void* self, tenon_model_builder* builder) {
                                     .flags = TENON_BLOCK_CONTEXT | TENON_BLOCK_DIVISIBLE,
                                     .inputs = &ids,
                                     .num_inputs = 1,
-                                    .outputs = &logits,
+                                    .outputs = &y,
                                     .num_outputs = 1,
                                     .parameters = parameters,
-                                    .num_parameters = kWeights,
+                                    .num_parameters = kOfDecoder,
                                     .buffers = &rotary,
                                     .num_buffers = 1};
+  const tenon_block_spec head = {.struct_size = sizeof head,
+                                 .name = "head",
+                                 .flags = TENON_BLOCK_CONTEXT | TENON_BLOCK_DIVISIBLE,
+                                 .inputs = &y,
+                                 .num_inputs = 1,
+                                 .outputs = &logits,
+                                 .num_outputs = 1,
+                                 .parameters = parameters + kOfDecoder,
+                                 .num_parameters = kOfHead};
   (void)self;
-  return status == NULL ? builder->add_block(builder, &decoder, &block) : status;
+  if (status == NULL) {
+    status = builder->add_block(builder, &decoder, &block);
+  }
+  return status == NULL ? builder->add_block(builder, &head, &block) : status;
 }
 
 /* Cosines, then sines, of position times frequency. */
