@@ -38,7 +38,8 @@ FinishedRun finished_in(const std::filesystem::path& run_dir) {
   const nlohmann::json summary = nlohmann::json::parse(file_text(run_dir / "summary.json"));
   FinishedRun finished{.metrics = metric_records(file_text(run_dir / "metrics.jsonl")),
                        .parameters = kept_parameters(run_dir),
-                       .parameters_hash = summary["parameters_hash"]};
+                       .parameters_hash = summary["parameters_hash"],
+                       .samples = summary["samples"]};
   REQUIRE(!finished.parameters.empty());
   return finished;
 }

@@ -20,6 +20,7 @@ struct FinishedRun {
   std::vector<nlohmann::json> metrics;
   NamedValues parameters;
   std::string parameters_hash;
+  int64_t samples;  // of training, over all resumes
 };
 
 // Runs a recipe on so many ranks, each a process; fails the test where it does not end with 0.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// All meshes of replicate x shard x tensor x context with 8 ranks: each trains as one rank does.
-// Kinds of models and features of a run are paired with the meshes, not multiplied.
+// All meshes of replicate x shard x tensor x context x pipeline with 8 ranks: each trains as one
+// rank does. Kinds of models and features of a run are paired with the meshes, not multiplied.
 #include <cstdint>
 #include <string>
 #include <tuple>
@@ -9,6 +9,7 @@
 
 #include "tests/ranks/finished_run.hpp"
 #include "tests/ranks/mesh_recipes.hpp"
+#include "tests/ranks/meshes.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/members.hpp"
 
@@ -18,36 +19,6 @@ namespace {
 using nlohmann::json;
 
 constexpr uint32_t kNumRanks = 8;
-
-// The degrees of a mesh.
-struct Mesh {
-  uint32_t replicate;
-  uint32_t shard;
-  uint32_t tensor;
-  uint32_t context;
-};
-
-std::vector<Mesh> meshes_of(uint32_t num_ranks) {
-  std::vector<Mesh> meshes;
-  for (uint32_t replicate = 1; replicate <= num_ranks; ++replicate) {
-    for (uint32_t shard = 1; replicate * shard <= num_ranks; ++shard) {
-      for (uint32_t tensor = 1; replicate * shard * tensor <= num_ranks; ++tensor) {
-        const uint32_t rest = replicate * shard * tensor;
-        if (num_ranks % rest == 0) {
-          meshes.push_back({replicate, shard, tensor, num_ranks / rest});
-        }
-      }
-    }
-  }
-  return meshes;
-}
-
-json parallel_of(const Mesh& mesh) {
-  return {{"replicate", mesh.replicate},
-          {"shard", mesh.shard},
-          {"tensor", mesh.tensor},
-          {"context", mesh.context}};
-}
 
 // 12 steps, so that there is a step with idle ranks.
 json few_steps(const std::string& model, const std::string& patch = "{}") {
@@ -92,12 +63,20 @@ json with_length(json recipe, int length) {
   return recipe;
 }
 
+// With more layers, so that there are as many units as stages.
+json with_layers(json recipe, int layers) {
+  recipe["model"]["options"]["num_hidden_layers"] = layers;
+  return recipe;
+}
+
 struct Case {
   Mesh mesh;
   const char* name;
   json recipe;
   // What only the run on the mesh has.
   const char* patch;
+  // Largest difference of a parameter. Stages alone change no bit, with the same microbatches.
+  double bound = 1e-10;
 };
 
 std::vector<Case> cases() {
@@ -171,34 +150,97 @@ std::vector<Case> cases() {
        "sequences of 1 to 16 tokens",
        sequences_recipe(),
        R"({"data": {"batch_size": 2}, "parallel": {"context_by": "gather"}})"},
-      // Again, with a model that declares nothing.
-      {{1, 2, 2, 2},
-       "a module",
+      // Pipelines. Experts have one microbatch, because their loads are those of a step.
+      {{4, 1, 1, 1, 2},
+       "a tied head, all forwards first",
+       llama_recipe(),
+       R"({"data": {"batch_size": 1}, "parallel": {"schedule": "gpipe"}})"},
+      {{1, 4, 1, 1, 2},
+       "four stages on two ranks, stage 3",
+       with_layers(few_steps("untied"), 4),
+       R"({"data": {"batch_size": 1}, "train": {"recompute": "blocks"},
+           "parallel": {"schedule": "zb-v", "stage": 3}})"},
+      {{1, 1, 4, 1, 2},
+       "four stages on two ranks, parts of positions between them",
+       with_layers(olmo2_recipe(), 4),
+       R"({"data": {"batch_size": 2},
+           "parallel": {"schedule": "interleaved", "sequence_parallel": true}})"},
+      {{1, 1, 1, 4, 2},
+       "stages of sequences of 1 to 16 tokens",
+       sequences_recipe(),
+       R"({"data": {"batch_size": 4}, "parallel": {"context_by": "gather"}})"},
+      {{2, 2, 1, 1, 2},
+       "stages of experts, stage 2",
+       experts_recipe(),
+       R"({"data": {"batch_size": 2}, "parallel": {"stage": 2}})"},
+      {{2, 1, 2, 1, 2}, "stages of adapters", adapters_recipe(), R"({"data": {"batch_size": 2}})"},
+      {{1, 1, 1, 1, 8},
+       "eight stages, more than microbatches",
+       merged(with_layers(few_steps("untied"), 6), R"({"data": {"batch_size": 2}})"),
+       "{}",
+       0},
+      // Again, with two stages on each rank.
+      {{1, 1, 1, 1, 8},
+       "sixteen stages",
+       merged(with_layers(few_steps("untied"), 14), R"({"data": {"batch_size": 1}})"),
+       R"({"parallel": {"schedule": "zb-v"}})",
+       0},
+      {{2, 1, 1, 2, 2},
+       "stages of documents in rows",
+       packed_recipe(),
+       R"({"data": {"batch_size": 1}, "parallel": {"schedule": "gpipe"}})"},
+      {{1, 2, 2, 1, 2},
+       "stages of preferences",
+       pair_recipe(preference),
+       R"({"data": {"batch_size": 1}})"},
+      {{1, 2, 1, 2, 2},
+       "stages of a block in C, 7 positions",
+       with_length(few_steps("divided_c"), 7),
+       R"({"data": {"batch_size": 2}, "parallel": {"stage": 1}})"},
+      {{1, 1, 2, 2, 2},
+       "stages, 3 positions, chunks of the loss",
+       with_length(with_layers(llama_recipe(), 4), 3),
+       R"({"data": {"batch_size": 2}, "train": {"recompute": "blocks", "loss_chunk": 2},
+           "parallel": {"schedule": "zb-v"}})"},
+      {{2, 1, 1, 1, 4},
+       "stages of a module that declares nothing",
        few_steps("module"),
-       R"({"data": {"batch_size": 2}, "parallel": {"undeclared": "whole"}})"},
+       R"({"data": {"batch_size": 1}})"},
+      {{1, 2, 1, 1, 4},
+       "a tied head of eight stages on four ranks, stage 2",
+       with_layers(llama_recipe(), 6),
+       R"({"data": {"batch_size": 2}, "parallel": {"schedule": "interleaved", "stage": 2}})"},
+      {{1, 1, 2, 1, 4},
+       "four stages of experts",
+       with_layers(experts_recipe(), 4),
+       R"({"data": {"batch_size": 8}, "train": {"recompute": "blocks"}})"},
+      {{1, 1, 1, 2, 4},
+       "four stages, 1 position",
+       with_length(with_layers(few_steps("untied"), 4), 1),
+       R"({"data": {"batch_size": 2}})"},
   };
 }
 
 }  // namespace
 
 TEST_CASE("each mesh of 8 ranks is one rank, to 1e-10 in fp64", "[ranks][multi-rank][members]") {
-  for (const Case& one : members_of(cases(), 3)) {
+  for (const Case& one : members_of(cases(), 4)) {
     const json mesh = {{"parallel", parallel_of(one.mesh)}};
     INFO(one.name << ", " << mesh << ", " << one.patch);
     const json divided = merged(merged(one.recipe, mesh.dump()), one.patch);
     const FinishedRun run = finished_run(divided, kNumRanks);
     const FinishedRun& alone = run_alone(one.recipe);
-    CHECK(largest_difference(run.parameters, alone.parameters) <= 1e-10);
-    check_metrics(run, alone, 1e-10);
+    CHECK(largest_difference(run.parameters, alone.parameters) <= one.bound);
+    check_metrics(run, alone, one.bound);
   }
 }
 
 TEST_CASE("the cases are all meshes of 8 ranks", "[ranks]") {
   const auto degrees = [](const Mesh& mesh) {
-    return std::tuple(mesh.replicate, mesh.shard, mesh.tensor, mesh.context);
+    return std::tuple(mesh.replicate, mesh.shard, mesh.tensor, mesh.context, mesh.pipeline);
   };
   const std::vector<Mesh> meshes = meshes_of(kNumRanks);
-  CHECK(meshes.size() == 20);
+  CHECK(meshes.size() == 35);
   for (const Mesh& mesh : meshes) {
     INFO(parallel_of(mesh));
     bool is_tried = false;
