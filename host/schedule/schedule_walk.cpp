@@ -27,6 +27,10 @@ double ActionTimes::of(const StageAction& action) const {
   }
 }
 
+double ActionTimes::of_message(uint32_t link) const {
+  return messages.empty() ? message : messages[link];
+}
+
 ScheduleWalk::ScheduleWalk(const PipelineSchedule& schedule,
                            std::span<const StageLink> links,
                            const ActionTimes& times)
@@ -106,7 +110,7 @@ void ScheduleWalk::send(uint32_t rank,
       continue;
     }
     double& lane_end = lane_end_[{rank, to}];
-    lane_end = std::max(lane_end, time) + times_.message;
+    lane_end = std::max(lane_end, time) + times_.of_message(link);
     arrival = lane_end;
     awake.push_back(to);
   }

@@ -29,9 +29,11 @@ struct ActionTimes {
   std::vector<double> backward_weights = {};  // a whole backward takes the sum of both
   // Of a message between ranks. The messages from one rank to another one are sent one by one.
   double message = 0;
+  std::vector<double> messages = {};  // by link, if they differ
 
   // Actions on parameters and of messages take no time.
   double of(const StageAction& action) const;
+  double of_message(uint32_t link) const;
 };
 
 // Seconds from the start of the step.

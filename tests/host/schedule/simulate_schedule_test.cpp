@@ -86,16 +86,22 @@ TEST_CASE("messages are sent one by one between two ranks", "[schedule]") {
   const std::vector<StageLink> links = {{StageLink::Kind::kValues, 0, 2},
                                         {StageLink::Kind::kValues, 0, 3},
                                         {StageLink::Kind::kValues, 0, 1}};
-  const ActionTimes times{.forward = {10, 1, 2, 1},
-                          .backward_inputs = {0, 0, 0, 0},
-                          .backward_weights = {0, 0, 0, 0},
-                          .message = 5};
-  const ScheduleSimulation simulation = simulate_schedule(schedule, links, times);
+  ActionTimes times{.forward = {10, 1, 2, 1},
+                    .backward_inputs = {0, 0, 0, 0},
+                    .backward_weights = {0, 0, 0, 0},
+                    .message = 5};
+  ScheduleSimulation simulation = simulate_schedule(schedule, links, times);
   CHECK(simulation.ranks[0].spans[1].start == 10);  // no message within a rank
   CHECK(simulation.ranks[1].spans[0].start == 15);
   CHECK(simulation.ranks[1].spans[1].start == 20);
   CHECK(simulation.seconds == 21);
   CHECK(std::abs(simulation.ranks[1].idle_share() - 0.5) < 1e-12);
+  // The second one takes longer, and travels behind the first one.
+  times.messages = {5, 8, 100};
+  simulation = simulate_schedule(schedule, links, times);
+  CHECK(simulation.ranks[0].spans[1].start == 10);
+  CHECK(simulation.ranks[1].spans[0].start == 15);
+  CHECK(simulation.ranks[1].spans[1].start == 23);
 }
 
 TEST_CASE("actions on parameters and messages take no time", "[schedule]") {
