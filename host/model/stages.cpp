@@ -316,6 +316,18 @@ void cut_stages(ModelGraph& graph, std::span<const uint32_t> owners, RankIndex p
   }
 }
 
+std::string units_text(const ModelGraph& graph, uint32_t stage) {
+  std::string first;
+  std::string last;
+  for (const ModelBlock& block : graph.blocks) {
+    if (block.stage == stage && block.model == 0) {
+      first = first.empty() ? block.unit_name() : first;
+      last = block.unit_name();
+    }
+  }
+  return first == last ? first : first + " to " + last;
+}
+
 std::vector<uint32_t> stages_of(const ModelGraph& graph, uint32_t rank) {
   std::vector<uint32_t> stages;
   for (uint32_t stage = 0; stage < graph.stage_owners.size(); ++stage) {

@@ -44,6 +44,9 @@ void assign_stages(ModelGraph& graph, uint32_t num_stages, const StageStarts& st
 // it after assign_stages.
 void cut_stages(ModelGraph& graph, std::span<const uint32_t> owners, RankIndex pipeline);
 
+// Returns the units of the trained model in a stage: "embed_tokens to layers.1".
+std::string units_text(const ModelGraph& graph, uint32_t stage);
+
 // Returns the stages that a pipeline rank has, ascending.
 std::vector<uint32_t> stages_of(const ModelGraph& graph, uint32_t rank);
 

@@ -8,6 +8,7 @@
 #include "host/text/joined.hpp"
 #include "host/train/run_plan/step_schedule.hpp"
 
+#include <algorithm>
 #include <vector>
 
 namespace tenon {
@@ -50,6 +51,18 @@ std::vector<StageLink> links_of(const ModelGraph& graph, std::span<const uint32_
   return links;
 }
 
+void check_lookups(const PlanContext& context, const ModelGraph& graph) {
+  const auto rows = std::ranges::find_if(
+      graph.values, [](const ModelValue& value) { return value.lookup.has_value(); });
+  if (rows != graph.values.end()) {
+    throw Error("recipe.not_available",
+                formatted("/parallel/pipeline {}: the model looks up rows of the table '{}', which "
+                          "this release does not send between stages; set it to 1",
+                          context.recipe.parallel.pipeline,
+                          rows->lookup->table));
+  }
+}
+
 void check(const PipelineSchedule& schedule, const ScheduleCheck& check) {
   if (const std::optional<ScheduleProblem> problem = find_schedule_problem(schedule, check)) {
     throw Error("schedule.invalid", "/parallel/schedule: " + problem->text);
@@ -80,6 +93,7 @@ void cut_model(const PlanContext& context,
                std::span<const uint32_t> read_at_end,
                ModelGraph& of_run,
                ModelGraph& trained) {
+  check_lookups(context, of_run);
   assign_stages(of_run, schedule.num_stages, {.patterns = context.recipe.parallel.stage_starts});
   cut_stages(of_run, schedule.ranks_of_stages(), context.role.pipeline());
   cut_alike(of_run, context.role.pipeline(), trained);
@@ -92,18 +106,10 @@ std::string stages_text(const ModelGraph& graph) {
   const size_t num_stages = graph.stage_owners.size();
   std::vector<std::string> texts;
   for (uint32_t stage = 0; num_stages > 1 && stage < num_stages; ++stage) {
-    std::string first;
-    std::string last;
-    for (const ModelBlock& block : graph.blocks) {
-      if (block.stage == stage && block.model == 0) {
-        first = first.empty() ? block.unit_name() : first;
-        last = block.unit_name();
-      }
-    }
     texts.push_back(formatted("{} on rank {} of the pipeline ({})",
                               stage,
                               graph.stage_owners[stage],
-                              first == last ? first : first + " to " + last));
+                              units_text(graph, stage)));
   }
   return texts.empty() ? "" : formatted("{} stages: {}", num_stages, joined(texts));
 }

@@ -303,14 +303,6 @@ void check_tensor(const RunPlan& plan) {
 }
 
 void check_pipeline(const RunPlan& plan) {
-  if (plan.context.role.pipeline().count > 1 && !plan.model.lookups.tables.empty()) {
-    throw Error("recipe.not_available",
-                formatted("/parallel/pipeline {}: {} looks up rows of the table '{}', which this "
-                          "release does not send between stages; set it to 1",
-                          plan.recipe().parallel.pipeline,
-                          plan.model.trained().instance().identity().describe(),
-                          plan.model.lookups.tables.front().spec.name));
-  }
   const std::string text = stages_text(plan.model.graph);
   if (!text.empty() && plan.context.role.is_first()) {
     log_info(text);

@@ -242,6 +242,13 @@ TEST_CASE("each rank knows what the others have", "[model]") {
   CHECK(stages_of(graph, 1) == Stages{0, 2});
 }
 
+TEST_CASE("a stage is named by its units", "[model]") {
+  Chain chain({1, 1, 1});
+  assign_stages(chain.made.graph, 2);
+  CHECK(units_text(chain.made.graph, 0) == "b0");
+  CHECK(units_text(chain.made.graph, 1) == "b1 to b2");
+}
+
 namespace {
 
 // "stage 1: 4 7;"
