@@ -100,6 +100,10 @@ at::Tensor bytes_of(const at::Tensor& tensor) {
 
 }  // namespace
 
+int64_t stage_header_bytes() {
+  return kHeaderLength * static_cast<int64_t>(sizeof(int64_t));
+}
+
 struct StageExchange::Sent {
   at::Tensor header;
   at::Tensor bytes;

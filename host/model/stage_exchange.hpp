@@ -20,6 +20,9 @@
 
 namespace tenon {
 
+// Bytes of the header of a message, which is sent besides the tensor.
+int64_t stage_header_bytes();
+
 struct StageMessage {
   enum class Kind : uint8_t { kValue, kGradient };
   Kind kind = Kind::kValue;

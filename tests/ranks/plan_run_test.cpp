@@ -120,11 +120,14 @@ struct PlanCase {
 
 void check_case(const json& recipe, const PlanCase& of) {
   CAPTURE(of.ranks, of.patch);
-  const json plan = plan_of(recipe_of(recipe, of.patch, 1), of.ranks);
+  json plan = plan_of(recipe_of(recipe, of.patch, 1), of.ranks);
+  if (plan.contains("pipeline_ranks")) {  // a summary is that of rank 0
+    plan = plan["pipeline_ranks"][0];
+  }
   // What stands before the first step and after the last one is in both.
   const json two = summary_of(recipe_of(recipe, of.patch, 2), of.ranks);
   const json four = summary_of(recipe_of(recipe, of.patch, 4), of.ranks);
-  for (const char* const kind : {"all_gather", "reduce_scatter", "all_reduce"}) {
+  for (const char* const kind : {"all_gather", "reduce_scatter", "all_reduce", "send"}) {
     CAPTURE(kind);
     const auto sent =
         four["sent_bytes"][kind].get<int64_t>() - two["sent_bytes"][kind].get<int64_t>();
@@ -181,6 +184,33 @@ TEST_CASE("ranks send in a step what was planned, and hold what was planned", "[
       {1, R"({"train": {"update_in_backward": true, "clip_grad_norm": null,
                         "non_finite": {"policy": "stop"}}})"}};
   for (const PlanCase& of : members_of(cases, 6)) {
+    check_case(llama(), of);
+  }
+}
+
+TEST_CASE("plans of pipelines", "[ranks][members]") {
+  const std::vector<PlanCase> cases = {
+      {2, R"({"parallel": {"pipeline": 2}, "train": {"gradient_accumulation": 4}})"},
+      {2, R"({"parallel": {"pipeline": 2, "schedule": "gpipe"},
+              "train": {"gradient_accumulation": 4, "recompute": "blocks"}})"},
+      {2, R"({"parallel": {"pipeline": 2}, "train": {"gradient_accumulation": 3},
+              "model": {"options": {"tie_word_embeddings": true}}})"},
+      // Rank 0 has the first and the last stage.
+      {2, R"({"parallel": {"pipeline": 2, "schedule": "zb-v"},
+              "train": {"gradient_accumulation": 4, "loss_chunk": 16}})"},
+      {4, R"({"parallel": {"pipeline": 2, "shard": 2, "schedule": "gpipe"},
+              "train": {"gradient_accumulation": 3}})"},
+      {4, R"({"parallel": {"pipeline": 2, "replicate": 2, "shard": 1, "gradient_dtype": "bf16"},
+              "train": {"gradient_accumulation": 2},
+              "model": {"options": {"tie_word_embeddings": true}}})"},
+      {4, R"({"parallel": {"pipeline": 2, "shard": 2, "stage": 2, "schedule": "zb-v"},
+              "train": {"gradient_accumulation": 4},
+              "model": {"options": {"tie_word_embeddings": true}}})"},
+      {4, R"({"parallel": {"pipeline": 4}, "train": {"gradient_accumulation": 2,
+              "precision": "bf16_params"}})"},
+      {2, R"({"parallel": {"pipeline": 2, "schedule": "interleaved"},
+              "train": {"gradient_accumulation": 4, "recompute": "selective"}})"}};
+  for (const PlanCase& of : members_of(cases, 3)) {
     check_case(llama(), of);
   }
 }

@@ -2,7 +2,9 @@
 #include "host/tools/plan/plan_report.hpp"
 
 #include "host/metrics/progress.hpp"
+#include "host/model/stages.hpp"
 #include "host/text/formatted.hpp"
+#include "host/text/joined.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -154,12 +156,18 @@ Sums sums_of(const PlanSubject& subject) {
   return sums;
 }
 
-// Returns the number of parameter elements that a rank stores.
-int64_t elements_a_rank(const PlanSubject& subject, const PlanChoice& choice) {
+// Returns the number of parameter elements that a rank stores; of a pipeline, the rank that needs
+// the most memory.
+int64_t elements_a_rank(const RecipePlan& plan) {
+  const PlanSubject& subject = plan.subject;
+  const PlanChoice& choice = plan.plan.choice;
+  if (!plan.plan.pipeline.empty()) {
+    return plan.plan.pipeline[plan.plan.pipeline_rank].elements;
+  }
   int64_t elements = 0;
   for (const GroupLayout& group : subject.groups) {
     const int64_t slices = group.is_unsharded ? 1 : choice.shard;
-    elements += group.is_elsewhere ? 0 : group.flat_numel(slices) / slices;
+    elements += group.flat_numel(slices) / slices;
   }
   return elements;
 }
@@ -170,6 +178,7 @@ std::string choice_text(const PlanChoice& choice) {
                                                          : ", recompute blocks";
   std::string inner = choice.context > 1 ? " x context " + grouped_digits(choice.context) : "";
   inner += choice.tensor > 1 ? " x tensor " + grouped_digits(choice.tensor) : "";
+  inner += choice.pipeline > 1 ? " x pipeline " + grouped_digits(choice.pipeline) : "";
   return formatted("replicate {} x shard {}{}, stage {}{}{}{}{}",
                    grouped_digits(choice.replicate),
                    grouped_digits(choice.shard),
@@ -257,7 +266,10 @@ std::string parameters_text(const RecipePlan& plan) {
   if (sums.trainable != sums.elements) {
     text += ", of which " + grouped_digits(sums.elements - sums.trainable) + " are frozen";
   }
-  text += "; each rank stores " + grouped_digits(elements_a_rank(subject, plan.plan.choice)) + "\n";
+  text += (plan.plan.pipeline.empty()
+               ? std::string("; each rank stores ")
+               : formatted("; rank {} of the pipeline stores ", plan.plan.pipeline_rank)) +
+          grouped_digits(elements_a_rank(plan)) + "\n";
   std::vector<Row> rows = {
       {"block", "blocks", "parameters each", "forward FLOP each", "output each", "kept each"}};
   bool is_guessed = false;
@@ -286,7 +298,11 @@ std::string parameters_text(const RecipePlan& plan) {
 
 std::string memory_text(const RecipePlan& plan) {
   const PlanMemory& memory = plan.plan.memory;
-  std::string text = "\npeak memory of each rank, in the " + memory.moment + "\n";
+  const std::string rank =
+      plan.plan.pipeline.empty()
+          ? "each rank"
+          : formatted("rank {} of the pipeline, the fullest one", plan.plan.pipeline_rank);
+  std::string text = "\npeak memory of " + rank + ", in the " + memory.moment + "\n";
   std::vector<Row> rows;
   for (const auto& [name, bytes] : memory_kinds(memory)) {
     rows.push_back({name, bytes_text(bytes)});
@@ -296,6 +312,41 @@ std::string memory_text(const RecipePlan& plan) {
     rows.push_back({"additional host memory", bytes_text(memory.host)});
   }
   return text + table(rows);
+}
+
+std::string stages_text(const ModelGraph& graph, const std::vector<uint32_t>& stages) {
+  std::vector<std::string> texts;
+  for (const uint32_t stage : stages) {
+    texts.push_back(units_text(graph, stage));
+  }
+  return joined(texts);
+}
+
+std::string pipeline_text(const RecipePlan& plan) {
+  const std::vector<PipelineRankPlan>& ranks = plan.plan.pipeline;
+  if (ranks.empty()) {
+    return "";
+  }
+  std::vector<Row> rows = {{"rank of the pipeline",
+                            "parameters",
+                            "their state",
+                            "activations",
+                            "microbatches held",
+                            "peak memory",
+                            "sent",
+                            "idle"}};
+  for (size_t rank = 0; rank < ranks.size(); ++rank) {
+    const PipelineRankPlan& of = ranks[rank];
+    rows.push_back({formatted("{}: {}", rank, stages_text(plan.subject.graph, of.stages)),
+                    grouped_digits(of.elements),
+                    bytes_text(of.memory.state()),
+                    bytes_text(of.memory.activations),
+                    grouped_digits(of.most_held),
+                    bytes_text(of.memory.sum()),
+                    bytes_text(of.traffic.sent()),
+                    number_text("%.3f", of.idle)});
+  }
+  return "\n" + table(rows);
 }
 
 std::string traffic_text(const RecipePlan& plan) {
@@ -310,10 +361,16 @@ std::string traffic_text(const RecipePlan& plan) {
                bytes_text(kind.between_nodes)};
   };
   std::vector<Row> rows = {
-      {"sent by each rank per step", "all", "within its node", "between nodes"}};
+      {plan.plan.pipeline.empty()
+           ? std::string("sent by each rank per step")
+           : formatted("sent by rank {} of the pipeline per step", plan.plan.pipeline_rank),
+       "all",
+       "within its node",
+       "between nodes"}};
   const std::array kinds = {std::pair("all-gather of parameters", &traffic.all_gather),
                             std::pair("reduce-scatter of gradients", &traffic.reduce_scatter),
-                            std::pair("all-reduce of gradients", &traffic.all_reduce)};
+                            std::pair("all-reduce of gradients", &traffic.all_reduce),
+                            std::pair("values and gradients to other stages", &traffic.messages)};
   for (const auto& [name, kind] : kinds) {
     if (kind->sent > 0) {
       rows.push_back(row(name, *kind));
@@ -334,6 +391,9 @@ std::string time_text(const RecipePlan& plan) {
   }
   rows.push_back({"communication without overlap", seconds_text(time.communication)});
   rows.push_back({"exposed communication", seconds_text(time.exposed)});
+  if (time.idle > 0) {
+    rows.push_back({"waits for other stages", seconds_text(time.idle)});
+  }
   rows.push_back({"estimated step time", seconds_text(time.step)});
   std::string text = "\ntime per step, at " + scaled(machine.flops) + "FLOP/s per rank, " +
                      scaled(machine.bandwidth_node) + "B/s in a node of " +
@@ -394,43 +454,62 @@ std::string verdict_text(const RecipePlan& plan) {
 Json choice_json(const PlanChoice& choice) {
   return {{"replicate", choice.replicate},
           {"shard", choice.shard},
+          {"pipeline", choice.pipeline},
           {"stage", choice.stage},
           {"recompute", recompute_word(choice)},
           {"offload", choice.offloads}};
 }
 
-Json rank_json(const RankPlan& plan) {
-  const PlanMemory& memory = plan.memory;
+Json memory_json(const PlanMemory& memory) {
+  return {{"parameters", memory.parameters},
+          {"gradients", memory.gradients},
+          {"optimizer", memory.optimizer},
+          {"averages", memory.averages},
+          {"gathered", memory.gathered},
+          {"activations", memory.activations},
+          {"batches", memory.batches},
+          {"buffers", memory.buffers},
+          {"exchange", memory.exchange},
+          {"rounding", memory.rounding},
+          {"sum", memory.sum()},
+          {"moment", memory.moment},
+          {"host", memory.host}};
+}
+
+Json traffic_json(const PlanTraffic& traffic) {
   const auto kind_json = [](const PlanTraffic::Kind& kind) {
     return Json{{"sent", kind.sent},
                 {"within_node", kind.sent - kind.between_nodes},
                 {"between_nodes", kind.between_nodes}};
   };
+  return {{"all_gather", kind_json(traffic.all_gather)},
+          {"reduce_scatter", kind_json(traffic.reduce_scatter)},
+          {"all_reduce", kind_json(traffic.all_reduce)},
+          {"send", kind_json(traffic.messages)},
+          {"sent", traffic.sent()},
+          {"leaving_node", traffic.leaving_node}};
+}
+
+Json rank_json(const RankPlan& plan) {
   Json json = choice_json(plan.choice);
-  json["memory"] = {{"parameters", memory.parameters},
-                    {"gradients", memory.gradients},
-                    {"optimizer", memory.optimizer},
-                    {"averages", memory.averages},
-                    {"gathered", memory.gathered},
-                    {"activations", memory.activations},
-                    {"batches", memory.batches},
-                    {"buffers", memory.buffers},
-                    {"exchange", memory.exchange},
-                    {"rounding", memory.rounding},
-                    {"sum", memory.sum()},
-                    {"moment", memory.moment},
-                    {"host", memory.host}};
-  json["traffic"] = {{"all_gather", kind_json(plan.traffic.all_gather)},
-                     {"reduce_scatter", kind_json(plan.traffic.reduce_scatter)},
-                     {"all_reduce", kind_json(plan.traffic.all_reduce)},
-                     {"sent", plan.traffic.sent()},
-                     {"leaving_node", plan.traffic.leaving_node}};
+  json["memory"] = memory_json(plan.memory);
+  json["traffic"] = traffic_json(plan.traffic);
   json["seconds"] = {{"compute", plan.time.compute},
                      {"recompute", plan.time.recompute},
                      {"communication", plan.time.communication},
                      {"exposed", plan.time.exposed},
+                     {"idle", plan.time.idle},
                      {"step", plan.time.step}};
   json["flops"] = plan.time.flops;
+  for (const PipelineRankPlan& rank : plan.pipeline) {
+    json["pipeline_ranks"].push_back({{"stages", rank.stages},
+                                      {"parameters", rank.elements},
+                                      {"microbatches_held", rank.most_held},
+                                      {"memory", memory_json(rank.memory)},
+                                      {"traffic", traffic_json(rank.traffic)},
+                                      {"busy", rank.busy},
+                                      {"idle_share", rank.idle}});
+  }
   return json;
 }
 
@@ -443,8 +522,8 @@ const char* source_name(BlockCost::Source source) {
 }  // namespace
 
 std::string plan_text(const RecipePlan& plan) {
-  return head_text(plan) + parameters_text(plan) + memory_text(plan) + traffic_text(plan) +
-         time_text(plan) + verdict_text(plan);
+  return head_text(plan) + parameters_text(plan) + pipeline_text(plan) + memory_text(plan) +
+         traffic_text(plan) + time_text(plan) + verdict_text(plan);
 }
 
 std::string plan_json(const RecipePlan& plan) {
@@ -470,9 +549,8 @@ std::string plan_json(const RecipePlan& plan) {
                   {"tokens", plan.samples_a_step() * plan.tokens_a_sample},
                   {"microbatches", subject.microbatches},
                   {"batch_size", plan.batch_size}};
-  json["parameters"] = {{"total", sums.elements},
-                        {"trainable", sums.trainable},
-                        {"per_rank", elements_a_rank(subject, plan.plan.choice)}};
+  json["parameters"] = {
+      {"total", sums.elements}, {"trainable", sums.trainable}, {"per_rank", elements_a_rank(plan)}};
   json["blocks"] = Json::array();
   for (const BlockRun& run : block_runs(subject)) {
     const BlockCost& cost = subject.costs[run.first];

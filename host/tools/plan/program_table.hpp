@@ -10,7 +10,8 @@
 
 namespace tenon {
 
-// Returns the instructions of the last microbatch of a step on one rank, one a line: the
+// Returns the instructions of the last microbatch of a step on one rank, or of all stages of a
+// pipeline, one a line: the
 // instruction, its block, the bytes that the rank holds after it, its group of parameters, the
 // bytes that it sends, and details.
 std::string program_table(const RecipePlan& plan);

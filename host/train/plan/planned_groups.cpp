@@ -52,6 +52,10 @@ PlannedGroup planned_group(const GroupLayout& layout,
   const int64_t others = sharing.num_slices - 1;
   group.gather_bytes = others * slice * size_of(layout.seen);
   group.reduce_bytes = layout.is_trainable ? others * slice * wire : 0;
+  if (layout.is_trainable) {
+    group.tied_bytes = all_reduce_bytes(
+        slice, on_wire, static_cast<int64_t>(layout.holders.size()), !subject.has_host);
+  }
   if (layout.is_trainable && !layout.is_unsharded && !group.is_bucketed) {
     group.all_reduce_bytes =
         all_reduce_bytes(slice, on_wire, choice.copies(layout.num_copies), !subject.has_host);

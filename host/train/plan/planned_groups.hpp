@@ -38,6 +38,7 @@ struct PlannedGroup {
   int64_t gather_bytes = 0;      // sent by a rank to gather it once
   int64_t reduce_bytes = 0;      // sent to reduce-scatter its gradients once
   int64_t all_reduce_bytes = 0;  // sent to all-reduce its slice's gradients over `replicate` once
+  int64_t tied_bytes = 0;        // sent to add up its gradients over pipeline ranks once a step
   bool is_bucketed = false;      // unsharded gradients, all-reduced together with neighbors
   std::optional<PlannedBucket> completes = {};  // the bucket whose last gradients are these
 

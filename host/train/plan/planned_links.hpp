@@ -12,13 +12,15 @@
 #include <c10/core/ScalarType.h>
 
 #include <cstdint>
+#include <vector>
 
 namespace tenon {
 
 class PlannedLinks {
  public:
-  // `machine` is borrowed.
-  PlannedLinks(int64_t replicate, int64_t shard, const PlanMachine& machine);
+  // `machine` is borrowed. `first` is the number of the first rank: with a pipeline, the links are
+  // those of the ranks of a stage.
+  PlannedLinks(int64_t replicate, int64_t shard, const PlanMachine& machine, int64_t first = 0);
 
   // Number of ranks whose next neighbor is on another machine, for rings along each dimension.
   struct Crossing {
@@ -36,8 +38,24 @@ class PlannedLinks {
   // an all-reduce.
   double seconds(int64_t bytes, int64_t ranks, int64_t Crossing::*kind, int rounds = 1) const;
 
+  // ---- messages to another stage: each rank sends to the one of the same place in it ----
+
+  // Returns the share of ranks whose message leaves the machine. `distance` is that of the stages
+  // in the pipeline.
+  double share_away(int64_t distance) const;
+  // Returns the bytes of messages that leave the fullest machine if each rank sends `bytes`.
+  int64_t messages_leaving(int64_t bytes) const;
+  // Returns the seconds of a message; some of the ranks have the slowest link.
+  double message_seconds(int64_t bytes, int64_t distance) const;
+  // Returns the seconds of an all-reduce over pipeline ranks, of which each sends `bytes`. `here`
+  // is one of them.
+  double sum_seconds(int64_t bytes,
+                     const std::vector<uint32_t>& pipeline_ranks,
+                     uint32_t here) const;
+
  private:
   const PlanMachine& machine_;
+  const int64_t first_;
   int64_t ranks_ = 1;
   Crossing all_;
   Crossing busiest_;

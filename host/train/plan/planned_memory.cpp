@@ -7,7 +7,8 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <deque>
+#include <memory>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -22,30 +23,39 @@ class PlannedMemory final : public ProgramVisitor {
       : pass_(pass),
         graph_(pass.subject.graph),
         observer_(observer),
-        sizes_(pass.subject, pass.choice, pass.facts, pass.program.has_chunks()),
+        sizes_(pass.subject, pass.choice, pass.facts, pass.has_chunks()),
         memory_(pass.subject.block_bytes),
-        values_(graph_.values.size(), 0),
-        grads_(graph_.values.size(), 0),
-        chunked_grads_(graph_.values.size(), 0),
-        tapes_(graph_.blocks.size()),
-        groups_(pass.groups.size()) {
-    for (uint32_t b = 0; b < graph_.blocks.size(); ++b) {
-      tapes_[b].inputs.resize(graph_.blocks[b].inputs.size(), 0);
-      tapes_[b].outputs.resize(graph_.blocks[b].outputs.size(), 0);
-    }
+        groups_(pass.groups.size()),
+        groups_of_(graph_.blocks.size()) {
     for (uint32_t g = 0; g < groups_.size(); ++g) {
       for (const uint32_t b : pass.groups[g].facts.users) {
-        tapes_[b].groups.push_back(g);
+        groups_of_[b].push_back(g);
       }
     }
   }
 
   // In the second microbatch of a step, reductions of the first one are pending.
   PlannedPeak peak() {
-    if (pass_.subject.microbatches > 1) {
-      run(false);
+    const StepSchedule schedule = pass_.schedule();
+    const uint32_t num_microbatches = pass_.num_microbatches(2);
+    std::vector<std::unique_ptr<Microbatch>> states(num_microbatches);
+    std::vector<std::unique_ptr<Microbatch>> unused;
+    for (const StageAction& action : schedule.actions(num_microbatches)) {
+      std::unique_ptr<Microbatch>& state = states[action.microbatch];
+      if (state == nullptr) {
+        if (unused.empty()) {
+          unused.push_back(std::make_unique<Microbatch>(graph_));
+        }
+        state = std::move(unused.back());
+        unused.pop_back();
+      }
+      now_ = state.get();
+      run(action, action.microbatch + 1 == num_microbatches);
+      if (action.kind != StageActionKind::kForward && action.stage == schedule.first_stage()) {
+        clear();
+        unused.push_back(std::move(state));
+      }
     }
-    run(true);
     PlannedPeak peak = most_;
     peak.moment = moment();
     return peak;
@@ -66,9 +76,9 @@ class PlannedMemory final : public ProgramVisitor {
     std::vector<PlannedTensor> outputs;  // of the autograd graph
     PlannedTensor saved = 0;             // by the graph
     PlannedTensor attention = 0;         // results that a recompute takes
-    std::vector<uint32_t> groups;        // whose parameters the block reads
   };
   struct Group {
+    uint32_t users = 0;  // microbatches that keep it whole
     PlannedTensor whole = 0;
     PlannedTensor sent = 0;  // copy of the slice in the dtype that blocks see
     PlannedTensor whole_grad = 0;
@@ -80,56 +90,78 @@ class PlannedMemory final : public ProgramVisitor {
     std::vector<std::pair<uint32_t, int64_t>> attention = {};  // by block
     int64_t bytes = 0;
   };
+  // What exists of a microbatch between the start of its forward and the end of its backward.
+  struct Microbatch {
+    explicit Microbatch(const ModelGraph& graph)
+        : values(graph.values.size(), 0),
+          grads(graph.values.size(), 0),
+          chunked_grads(graph.values.size(), 0),
+          tapes(graph.blocks.size()) {
+      for (uint32_t b = 0; b < graph.blocks.size(); ++b) {
+        tapes[b].inputs.resize(graph.blocks[b].inputs.size(), 0);
+        tapes[b].outputs.resize(graph.blocks[b].outputs.size(), 0);
+      }
+    }
+    std::vector<PlannedTensor> values;
+    std::vector<PlannedTensor> grads;          // by value
+    std::vector<PlannedTensor> chunked_grads;  // by value: assembled from chunks
+    std::vector<Tape> tapes;                   // by block
+    std::vector<Moved> moved = {};
+    PlannedTensor read_ahead = 0;
+  };
 
   // ---- the pass ----
 
-  void run(bool is_last_microbatch) {
-    run(Section::kForward, {.is_last_microbatch = is_last_microbatch});
+  void run(const StageAction& action, bool is_last_microbatch) {
+    program_ = pass_.programs[action.stage];
+    if (action.kind == StageActionKind::kForward) {
+      run(Section::kForward, {.is_last_microbatch = is_last_microbatch});
+      return;
+    }
     // All chunks between the first and the last are as the last.
-    const bool has_many = sizes_.chunk_share() < 1;
+    const bool has_many = program_->has_chunks() && sizes_.chunk_share() < 1;
     run(Section::kLosses, {.is_last_microbatch = is_last_microbatch, .is_last_chunk = !has_many});
     if (has_many) {
       run(Section::kLosses, {.is_last_microbatch = is_last_microbatch, .is_first_chunk = false});
     }
     run(Section::kBackward, {.is_last_microbatch = is_last_microbatch});
     run(Section::kEnd, {.is_last_microbatch = is_last_microbatch});
-    clear();
   }
   void run(Section section, const PassConditions& conditions) {
     section_now_ = section;
-    interpret(pass_.program, section, conditions, *this);
+    interpret(*program_, section, conditions, *this);
   }
 
   void act(const Instruction& instruction) {
-    const std::span<const uint32_t> values = pass_.program.values(instruction);
+    const std::span<const uint32_t> values = program_->values(instruction);
     switch (instruction.op) {
       case Op::kGather:
         return gather(instruction.group);
       case Op::kAwait:
         return memory_.release(groups_[instruction.group].sent);
       case Op::kFree:
-        return memory_.release(groups_[instruction.group].whole);
+        return free(groups_[instruction.group]);
       case Op::kReduce:
         return reduce(instruction);
       case Op::kUpdate:
         return memory_.release(groups_[instruction.group].whole_grad);
       case Op::kRows:
         for (const uint32_t v : values) {
-          values_[v] = make(sizes_.value_bytes(v));
+          now_->values[v] = make(sizes_.value_bytes(v));
         }
         break;
       case Op::kRowGradients:
         for (const uint32_t v : values) {
-          memory_.release(values_[v]);
-          memory_.release(grads_[v]);
+          memory_.release(now_->values[v]);
+          memory_.release(now_->grads[v]);
         }
         break;
       case Op::kForward:
         return forward(instruction);
       case Op::kKeep:
         if (instruction.has(kInputsOnly)) {
-          release(tapes_[instruction.block].outputs);
-          memory_.release(tapes_[instruction.block].saved);
+          release(now_->tapes[instruction.block].outputs);
+          memory_.release(now_->tapes[instruction.block].saved);
         }
         break;
       case Op::kBackward:
@@ -148,6 +180,27 @@ class PlannedMemory final : public ProgramVisitor {
         return compute_losses(instruction);
       case Op::kLossBackward:
         return loss_backward(instruction);
+      default:
+        return exchange(instruction, values);
+    }
+  }
+
+  void exchange(const Instruction& instruction, std::span<const uint32_t> values) {
+    switch (instruction.op) {
+      case Op::kReceive:
+        for (const uint32_t v : values) {
+          replace(now_->values[v], make(sizes_.value_bytes(v)));
+        }
+        break;
+      case Op::kReceiveGradients:
+        for (const uint32_t v : values) {
+          replace(now_->grads[v], make(sizes_.value_bytes(v)));
+        }
+        break;
+      case Op::kSend:
+        return send(values, now_->values, false);
+      case Op::kSendGradients:
+        return send(values, now_->grads, true);
       default:  // nothing that takes memory
         break;
     }
@@ -170,6 +223,9 @@ class PlannedMemory final : public ProgramVisitor {
   std::string moment() const {
     if (at_most_.op == Op::kLoss || at_most_.op == Op::kLossBackward) {
       return "loss";
+    }
+    if (at_most_.stage != kNoIndex) {
+      return "exchange with another stage";
     }
     if (at_most_.block == kNoIndex) {
       return "";
@@ -204,28 +260,37 @@ class PlannedMemory final : public ProgramVisitor {
   // Removes a value from the tapes of its readers.
   void forget_on_tapes(uint32_t v) {
     for (const uint32_t user : graph_.values[v].users) {
-      for (size_t i = 0; i < tapes_[user].inputs.size(); ++i) {
+      for (size_t i = 0; i < now_->tapes[user].inputs.size(); ++i) {
         if (graph_.blocks[user].inputs[i] == v) {
-          memory_.release(tapes_[user].inputs[i]);
+          memory_.release(now_->tapes[user].inputs[i]);
         }
       }
     }
   }
   void clear() {
-    release(values_);
-    release(grads_);
-    for (Tape& tape : tapes_) {
+    release(now_->values);
+    release(now_->grads);
+    for (Tape& tape : now_->tapes) {
       clear(tape);
     }
-    memory_.release(read_ahead_);
-    moved_.clear();
+    memory_.release(now_->read_ahead);
+    now_->moved.clear();
   }
 
   // ---- parameters ----
 
   void gather(uint32_t g) {
+    if (groups_[g].users++ > 0) {
+      return;
+    }
     groups_[g].whole = memory_.make(Kind::kGathered, pass_.groups[g].whole_seen);
     groups_[g].sent = memory_.make(Kind::kGathered, pass_.groups[g].gather_copy);
+  }
+
+  void free(Group& group) {
+    if (--group.users == 0) {
+      memory_.release(group.whole);
+    }
   }
 
   // A reduction holds the unsharded gradients and the slice of their sum, unless they are kept; the
@@ -253,21 +318,32 @@ class PlannedMemory final : public ProgramVisitor {
     reduction_.push_back(memory_.make(Kind::kGathered, pass_.subject.has_host ? 0 : received));
   }
 
+  // ---- messages ----
+
+  // A tensor that is sent exists until it has arrived.
+  void send(std::span<const uint32_t> values, std::vector<PlannedTensor>& from, bool drops) {
+    release(sent_);
+    sent_.clear();
+    for (const uint32_t v : values) {
+      sent_.push_back(drops ? std::exchange(from[v], 0) : memory_.hold(from[v]));
+    }
+  }
+
   // ---- forward ----
 
   void forward(const Instruction& instruction) {
     const uint32_t b = instruction.block;
     const ModelBlock& block = graph_.blocks[b];
-    Tape& tape = tapes_[b];
+    Tape& tape = now_->tapes[b];
     const bool is_again = instruction.has(kIsAgain);
     for (size_t i = 0; i < block.inputs.size(); ++i) {
       if (!is_again || tape.inputs[i] == 0) {
-        replace(tape.inputs[i], memory_.hold(values_[block.inputs[i]]));
+        replace(tape.inputs[i], memory_.hold(now_->values[block.inputs[i]]));
       }
     }
     const bool is_tiled = instruction.has(kInTiles);
     for (size_t i = 0; i < block.outputs.size(); ++i) {
-      PlannedTensor& value = values_[block.outputs[i]];
+      PlannedTensor& value = now_->values[block.outputs[i]];
       const PlannedTensor output = make(sizes_.value_bytes(block.outputs[i]));
       if (is_tiled) {
         replace(value, output);
@@ -295,13 +371,13 @@ class PlannedMemory final : public ProgramVisitor {
   void drop(const Instruction& instruction, std::span<const uint32_t> values) {
     end_backward();
     for (const uint32_t v : values) {
-      memory_.release(values_[v]);
+      memory_.release(now_->values[v]);
       if (instruction.has(kFromTapes)) {
         forget_on_tapes(v);
       }
     }
     if (instruction.has(kTape)) {
-      clear(tapes_[instruction.block]);
+      clear(now_->tapes[instruction.block]);
     }
   }
 
@@ -310,31 +386,31 @@ class PlannedMemory final : public ProgramVisitor {
     for (const uint32_t v : values) {
       moved.values.emplace_back(v, sizes_.value_bytes(v));
       moved.bytes += sizes_.value_bytes(v);
-      memory_.release(values_[v]);
+      memory_.release(now_->values[v]);
       forget_on_tapes(v);
     }
     for (uint32_t of_unit = pass_.facts.unit_of(b).first; of_unit <= b; ++of_unit) {
-      if (tapes_[of_unit].attention != 0) {
+      if (now_->tapes[of_unit].attention != 0) {
         moved.attention.emplace_back(of_unit, sizes_.attention_bytes(of_unit));
         moved.bytes += sizes_.attention_bytes(of_unit);
-        memory_.release(tapes_[of_unit].attention);
+        memory_.release(now_->tapes[of_unit].attention);
       }
     }
-    moved_.push_back(std::move(moved));
+    now_->moved.push_back(std::move(moved));
   }
 
   // The unit before is read ahead.
   void bring_back() {
-    const Moved moved = std::move(moved_.back());
-    moved_.pop_back();
-    memory_.release(read_ahead_);
+    const Moved moved = std::move(now_->moved.back());
+    now_->moved.pop_back();
+    memory_.release(now_->read_ahead);
     for (const auto& [v, bytes] : moved.values) {
-      values_[v] = make(bytes);
+      now_->values[v] = make(bytes);
     }
     for (const auto& [b, bytes] : moved.attention) {
-      tapes_[b].attention = make_several(bytes);
+      now_->tapes[b].attention = make_several(bytes);
     }
-    read_ahead_ = make_several(moved_.empty() ? 0 : moved_.back().bytes);
+    now_->read_ahead = make_several(now_->moved.empty() ? 0 : now_->moved.back().bytes);
   }
 
   // ---- losses ----
@@ -377,22 +453,22 @@ class PlannedMemory final : public ProgramVisitor {
 
   // A sum is a new tensor, since gradients from autograd may share memory.
   void add_gradient(const Instruction& instruction, uint32_t v, PlannedTensor gradient) {
-    if (grads_[v] == 0) {
-      grads_[v] = gradient;
+    if (now_->grads[v] == 0) {
+      now_->grads[v] = gradient;
       return;
     }
     PlannedTensor sum = make(sizes_.value_bytes(v));
     note(instruction);
     memory_.release(gradient);
-    replace(grads_[v], sum);
+    replace(now_->grads[v], sum);
   }
 
   void backward(const Instruction& instruction) {
     const uint32_t b = instruction.block;
     const ModelBlock& block = graph_.blocks[b];
-    Tape& tape = tapes_[b];
+    Tape& tape = now_->tapes[b];
     for (const uint32_t v : block.outputs) {
-      output_grads_.push_back(std::exchange(grads_[v], 0));
+      output_grads_.push_back(std::exchange(now_->grads[v], 0));
     }
     note(instruction, sizes_.working_bytes(instruction));
     // Saved tensors are freed meanwhile. Results are added to the gradients of parameters while
@@ -402,7 +478,7 @@ class PlannedMemory final : public ProgramVisitor {
     for (const uint32_t v : block.inputs) {
       returned_.emplace_back(v, make(sizes_.input_gradient_bytes(instruction, v)));
     }
-    for (const uint32_t g : tape.groups) {
+    for (const uint32_t g : groups_of_[b]) {
       if (!pass_.groups[g].facts.keeps_gradients && groups_[g].whole_grad == 0) {
         groups_[g].whole_grad = memory_.make(Kind::kGathered, pass_.groups[g].whole_grad);
       }
@@ -421,7 +497,7 @@ class PlannedMemory final : public ProgramVisitor {
 
   void add_gradients(const Instruction& instruction, std::span<const uint32_t> values) {
     for (const uint32_t v : values) {
-      PlannedTensor gradient = std::exchange(chunked_grads_[v], 0);
+      PlannedTensor gradient = std::exchange(now_->chunked_grads[v], 0);
       gradient = gradient != 0 ? gradient : take_returned(v);
       if (gradient != 0) {
         add_gradient(instruction, v, gradient);
@@ -432,8 +508,8 @@ class PlannedMemory final : public ProgramVisitor {
 
   void put_pieces(std::span<const uint32_t> values) {
     for (const uint32_t v : values) {
-      if (chunked_grads_[v] == 0) {
-        chunked_grads_[v] = make(sizes_.value_bytes(v));
+      if (now_->chunked_grads[v] == 0) {
+        now_->chunked_grads[v] = make(sizes_.value_bytes(v));
       }
     }
     end_backward();
@@ -453,14 +529,12 @@ class PlannedMemory final : public ProgramVisitor {
   const MemoryObserver& observer_;
   const PlannedActivations sizes_;
   PlannedTensors memory_;
-  std::vector<PlannedTensor> values_;
-  std::vector<PlannedTensor> grads_;          // by value
-  std::vector<PlannedTensor> chunked_grads_;  // by value: assembled from chunks
-  std::vector<Tape> tapes_;                   // by block
   std::vector<Group> groups_;
-  std::vector<PlannedTensor> reduction_;  // what the pending one holds
-  std::vector<Moved> moved_;
-  PlannedTensor read_ahead_ = 0;
+  std::vector<std::vector<uint32_t>> groups_of_;  // by block: groups whose parameters it reads
+  std::vector<PlannedTensor> reduction_;          // what the pending one holds
+  std::vector<PlannedTensor> sent_;               // messages on their way
+  Microbatch* now_ = nullptr;                     // the one that runs
+  const Program* program_ = nullptr;              // of the stage that runs
   std::vector<PlannedTensor> saved_by_losses_;
   std::vector<PlannedTensor> output_grads_;                   // of the block whose backward runs
   std::vector<std::pair<uint32_t, PlannedTensor>> returned_;  // by its backward: values, gradients

@@ -5,7 +5,8 @@
 // it. Not for memory that lives as long as the run (rank_plan.hpp).
 //
 // Assumes that each output that has a gradient receives one, that values moved away are written
-// before backward, and that a reduction has finished when the next one starts.
+// before backward, that a reduction has finished when the next one starts, and that messages of a
+// stage have arrived when the rank sends the next ones.
 // Threads: any.
 #pragma once
 

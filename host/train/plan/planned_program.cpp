@@ -26,33 +26,29 @@ std::vector<bool> recomputed(const PlanSubject& subject, const PlanChoice& choic
                                       : subject.recomputable;
 }
 
-// The values that losses and metrics read. The graph of a recipe marks them.
-std::vector<uint32_t> read_values(const PlanSubject& subject) {
-  std::vector<uint32_t> read;
-  for (uint32_t v = 0; v < subject.graph.values.size(); ++v) {
-    if (subject.graph.values[v].is_read) {
-      read.push_back(v);
-    }
-  }
-  for (const PlannedLoss& loss : subject.losses) {
-    read.insert(read.end(), loss.values.begin(), loss.values.end());
-  }
-  return read;
-}
-
 }  // namespace
 
 PlannedPrograms::PlannedPrograms(const PlanSubject& subject)
     : subject_(subject), facts_(graph_facts(subject)) {}
 
-const Program& PlannedPrograms::of(const PlanChoice& choice) {
-  const uint32_t key = key_of(choice);
-  const auto known = programs_.find(key);
-  return known != programs_.end() ? known->second
-                                  : programs_.emplace(key, compile(choice)).first->second;
+std::vector<const Program*> PlannedPrograms::of(const PlanChoice& choice) {
+  const std::vector<uint32_t>& owners = subject_.graph.stage_owners;
+  std::vector<const Program*> programs(owners.size(), nullptr);
+  for (uint32_t stage = 0; stage < owners.size(); ++stage) {
+    if (owners[stage] != subject_.pipeline_rank()) {
+      continue;
+    }
+    const std::pair key(key_of(choice), stage);
+    auto known = programs_.find(key);
+    if (known == programs_.end()) {
+      known = programs_.emplace(key, compile(choice, stage)).first;
+    }
+    programs[stage] = &known->second;
+  }
+  return programs;
 }
 
-Program PlannedPrograms::compile(const PlanChoice& choice) const {
+Program PlannedPrograms::compile(const PlanChoice& choice, uint32_t stage) const {
   std::vector<GroupFacts> groups;
   for (const GroupLayout& layout : subject_.groups) {
     groups.push_back(facts_of(layout, planned_sharing(layout, subject_, choice)));
@@ -67,7 +63,8 @@ Program PlannedPrograms::compile(const PlanChoice& choice) const {
                           .moves_activations = choice.moves_activations,
                           .kept = read_values(subject_),
                           .reshard_after_forward = subject_.reshard_after_forward,
-                          .has_many_ranks = choice.num_ranks() > 1});
+                          .has_many_ranks = choice.ranks_of_stage() > 1,
+                          .stage = stage});
 }
 
 // The compiler sees these facts of a choice, and of the number of slices only whether there are
@@ -79,13 +76,27 @@ uint32_t PlannedPrograms::key_of(const PlanChoice& choice) const {
                           choice.keeps_attention,
                           choice.block_tile_share.has_value(),
                           choice.moves_activations,
-                          choice.num_ranks() > 1,
+                          choice.ranks_of_stage() > 1,
                           choice.shard > 1,
                           sharing.keeps_parameters,
                           sharing.keeps_gradients}) {
     key = 2 * key + (fact ? 1 : 0);
   }
   return key;
+}
+
+// The graph of a recipe marks them.
+std::vector<uint32_t> read_values(const PlanSubject& subject) {
+  std::vector<uint32_t> read;
+  for (uint32_t v = 0; v < subject.graph.values.size(); ++v) {
+    if (subject.graph.values[v].is_read) {
+      read.push_back(v);
+    }
+  }
+  for (const PlannedLoss& loss : subject.losses) {
+    read.insert(read.end(), loss.values.begin(), loss.values.end());
+  }
+  return read;
 }
 
 }  // namespace tenon

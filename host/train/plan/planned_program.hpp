@@ -9,6 +9,8 @@
 
 #include <cstdint>
 #include <map>
+#include <utility>
+#include <vector>
 
 namespace tenon {
 
@@ -20,16 +22,20 @@ class PlannedPrograms {
   explicit PlannedPrograms(const PlanSubject& subject);
 
   const GraphFacts& facts() const { return facts_; }
-  // Returns the program of a training pass. The reference stays valid.
-  const Program& of(const PlanChoice& choice);
+  // Returns the programs of a training pass by stage: one without a pipeline; null for the stages
+  // of other ranks. The pointers stay valid.
+  std::vector<const Program*> of(const PlanChoice& choice);
 
  private:
-  Program compile(const PlanChoice& choice) const;
+  Program compile(const PlanChoice& choice, uint32_t stage) const;
   uint32_t key_of(const PlanChoice& choice) const;
 
   const PlanSubject& subject_;
   const GraphFacts facts_;
-  std::map<uint32_t, Program> programs_;
+  std::map<std::pair<uint32_t, uint32_t>, Program> programs_;  // by choice and stage
 };
+
+// Returns the values that losses and metrics read.
+std::vector<uint32_t> read_values(const PlanSubject& subject);
 
 }  // namespace tenon

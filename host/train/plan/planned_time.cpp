@@ -20,6 +20,7 @@ class TimeVisitor final : public ProgramVisitor {
         links_(links),
         machine_(machine),
         is_on_host_(is_on_host(pass.subject, pass.choice)),
+        users_(pass.groups.size(), 0),
         gathered_at_(pass.groups.size(), 0),
         reduced_at_(pass.groups.size(), 0) {}
 
@@ -30,20 +31,48 @@ class TimeVisitor final : public ProgramVisitor {
     for (int64_t m = 0; m < std::min<int64_t>(microbatches, 3); ++m) {
       const PlanTime before = time_;
       const double start = now_;
-      run(m + 1 == std::min<int64_t>(microbatches, 3));
+      is_last_microbatch_ = m + 1 == std::min<int64_t>(microbatches, 3);
+      run(StageActionKind::kForward, 0);
+      run(StageActionKind::kBackward, 0);
       if (m == 1 && microbatches > 3) {
         repeat(before, start, static_cast<double>(microbatches - 3));
       }
     }
-    time_.step = std::max({now_, shard_, replicas_, world_});
+    time_.step = end();
     time_.exposed = time_.step - time_.compute;
     return time_;
+  }
+
+  PlannedStageTimes stage_times() {
+    PlannedStageTimes times{.rank = {}, .forward = {}, .backward = {}};
+    const auto microbatches = static_cast<uint32_t>(pass_.subject.microbatches);
+    times.forward.assign(pass_.programs.size(), 0);
+    times.backward.assign(pass_.programs.size(), 0);
+    start_gathers_of_update();
+    for (const StageAction& action : pass_.schedule().actions(microbatches)) {
+      const double start = now_;
+      is_last_microbatch_ = action.microbatch + 1 == microbatches;
+      run(action.kind, action.stage);
+      const bool is_forward = action.kind == StageActionKind::kForward;
+      (is_forward ? times.forward : times.backward)[action.stage] += (now_ - start) / microbatches;
+    }
+    add_up_tied();
+    time_.step = end();
+    time_.exposed = time_.step - time_.compute;
+    times.after = time_.step - now_;
+    times.rank = time_;
+    return times;
   }
 
   void visit(const Instruction& instruction) override {
     switch (instruction.op) {
       case Op::kGather:
-        gather(instruction.group);
+        if (users_[instruction.group]++ == 0) {  // else another microbatch keeps it whole
+          gather(instruction.group);
+        }
+        break;
+      case Op::kFree:
+        --users_[instruction.group];
         break;
       case Op::kAwait:
         now_ = std::max(now_, gathered_at_[instruction.group]);
@@ -66,13 +95,21 @@ class TimeVisitor final : public ProgramVisitor {
   }
 
  private:
-  void run(bool is_last_microbatch) {
-    is_last_microbatch_ = is_last_microbatch;
-    for (const Section section :
-         {Section::kForward, Section::kLosses, Section::kBackward, Section::kEnd}) {
-      interpret(pass_.program, section, {.is_last_microbatch = is_last_microbatch}, *this);
+  void run(StageActionKind kind, uint32_t stage) {
+    program_ = pass_.programs[stage];
+    if (kind == StageActionKind::kForward) {
+      run(Section::kForward);
+      return;
     }
+    run(Section::kLosses);
+    run(Section::kBackward);
+    run(Section::kEnd);
   }
+  void run(Section section) {
+    interpret(*program_, section, {.is_last_microbatch = is_last_microbatch_}, *this);
+  }
+
+  double end() const { return std::max({now_, shard_, replicas_, world_}); }
 
   // Adds the microbatch that began at `start`, with the sums `before`, so often again.
   void repeat(const PlanTime& before, double start, double times) {
@@ -161,7 +198,7 @@ class TimeVisitor final : public ProgramVisitor {
 
   void reduce(const Instruction& instruction) {
     const PlannedGroup& group = pass_.groups[instruction.group];
-    const SentBytes sent = sent_by(pass_, instruction, is_last_microbatch_);
+    const SentBytes sent = sent_by(pass_, *program_, instruction, is_last_microbatch_);
     const int64_t copies = pass_.choice.copies(group.num_copies);
     double end = transfer(
         world_,
@@ -175,11 +212,25 @@ class TimeVisitor final : public ProgramVisitor {
     reduced_at_[instruction.group] = end;
   }
 
+  // Gradients of parameters that stages share, when all others are complete.
+  void add_up_tied() {
+    for (size_t g = 0; g < pass_.groups.size(); ++g) {
+      if (pass_.groups[g].tied_bytes > 0) {
+        const std::vector<uint32_t>& holders = pass_.subject.groups[g].holders;
+        const double seconds =
+            links_.sum_seconds(pass_.groups[g].tied_bytes, holders, pass_.subject.pipeline_rank());
+        world_ = transfer(world_, end(), seconds);
+      }
+    }
+  }
+
   const PlannedPass& pass_;
   const std::vector<BlockCost>& costs_;
   const PlannedLinks& links_;
   const PlanMachine& machine_;
   const bool is_on_host_;
+  const Program* program_ = nullptr;  // of the stage that runs
+  std::vector<uint32_t> users_;       // by group: microbatches that keep it whole
   bool is_last_microbatch_ = true;
   PlanTime time_;
   // Seconds at which each lane has ended what was put on it.
@@ -197,6 +248,12 @@ PlanTime planned_time(const PlannedPass& pass,
                       const PlannedLinks& links,
                       const PlanMachine& machine) {
   return TimeVisitor(pass, links, machine).step();
+}
+
+PlannedStageTimes planned_stage_times(const PlannedPass& pass,
+                                      const PlannedLinks& links,
+                                      const PlanMachine& machine) {
+  return TimeVisitor(pass, links, machine).stage_times();
 }
 
 }  // namespace tenon

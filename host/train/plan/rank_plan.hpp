@@ -2,6 +2,7 @@
 //
 // Computes the memory, traffic and time of a step on one rank: memory by kind at the step's peak,
 // bytes by collective and link, and seconds. All three interpret the program that a run executes.
+// With a pipeline, each of its ranks has programs, and the schedule gives their order and the time.
 // Opens no device and calls no plugin.
 // Not for costs of blocks (block_cost.hpp) nor for choosing among meshes (mesh_search.hpp).
 // Invariants: bytes sent equal the bytes that a run counts, exactly; the kinds of memory add up to
@@ -16,7 +17,9 @@
 #include "host/train/plan/planned_traffic.hpp"
 
 #include <cstdint>
+#include <deque>
 #include <string>
+#include <vector>
 
 namespace tenon {
 
@@ -35,33 +38,51 @@ struct PlanMemory {
   std::string moment;    // of the peak: "backward of block 'head'"
   int64_t host = 0;      // offloaded to host memory; not in sum()
 
+  // Persistent, of parameters.
+  int64_t state() const { return parameters + gradients + optimizer + averages; }
   int64_t sum() const {
     return parameters + gradients + optimizer + averages + gathered + activations + batches +
            buffers + exchange + rounding;
   }
 };
 
+// One rank of a pipeline.
+struct PipelineRankPlan {
+  std::vector<uint32_t> stages;  // ascending
+  int64_t elements = 0;          // of parameters that it stores
+  uint32_t most_held = 0;        // most microbatches of a stage between forward and backward
+  PlanMemory memory;
+  PlanTraffic traffic;
+  double busy = 0;  // seconds in actions
+  double idle = 0;  // share of the time from its first to its last action in which it waits
+};
+
+// With a pipeline, memory and traffic are those of the rank that needs the most memory.
 struct RankPlan {
   PlanChoice choice;
   PlanMemory memory;
   PlanTraffic traffic;
   PlanTime time;
+  uint32_t pipeline_rank = 0;
+  std::vector<PipelineRankPlan> pipeline = {};  // by rank; empty without a pipeline
 };
 
 // Plans steps of one rank for several choices.
 class RankPlanner {
  public:
-  // Both are borrowed. The subject must not change.
-  RankPlanner(const PlanSubject& subject, const PlanMachine& machine)
-      : subject_(subject), machine_(machine), programs_(subject) {}
+  // Both are borrowed. The subject must not change; with a pipeline, it is that of any rank.
+  RankPlanner(const PlanSubject& subject, const PlanMachine& machine);
 
-  // Plans a step. The number of ranks is `choice.num_ranks()`.
+  // Plans a step. The number of ranks is `choice.num_ranks()`; of a pipeline, that of the schedule.
   RankPlan plan(const PlanChoice& choice);
 
  private:
+  RankPlan plan_pipeline(const PlanChoice& choice);
+
   const PlanSubject& subject_;
   const PlanMachine& machine_;
-  PlannedPrograms programs_;
+  std::deque<PlanSubject> seen_;          // by pipeline rank; empty without a pipeline
+  std::deque<PlannedPrograms> programs_;  // the same; without a pipeline those of `subject_`
 };
 
 // Plans a step of one rank for one choice.

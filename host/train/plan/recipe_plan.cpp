@@ -33,6 +33,7 @@
 #include "host/train/objective/loss_set.hpp"
 #include "host/train/objective/metric_set.hpp"
 #include "host/train/run_plan/model_plan.hpp"
+#include "host/train/run_plan/pipeline_model.hpp"
 
 #include <c10/util/accumulate.h>
 
@@ -165,12 +166,6 @@ class Planning {
                             "divide; set it to 1 for an upper bound of the memory of a rank",
                             recipe.parallel.tensor));
     }
-    if (recipe.parallel.pipeline > 1) {
-      throw Error("recipe.not_available",
-                  formatted("/parallel/pipeline {}: this release does not plan stages; set it to 1 "
-                            "for an upper bound of the memory of a rank",
-                            recipe.parallel.pipeline));
-    }
     settings_->use_kernels(kernel_policy_of(recipe.kernels));
     // Plugins build their modules in the default dtype.
     settings_->use_default_dtype(context_.precision.exact());
@@ -181,6 +176,8 @@ class Planning {
     model_.models = std::make_unique<RunModels>(recipe_, factory_);
     model_.graph = model_.models->joined();
     choose_blocks();
+    subject.microbatches = microbatches_per_step(recipe_, role_.samples().count);
+    cut();
     subject.graph = model_.graph;
     const std::vector<bool> recomputed = recomputed_blocks(recipe_.train.recompute, subject.graph);
     const bool recomputes = std::ranges::find(recomputed, true) != recomputed.end();
@@ -188,7 +185,6 @@ class Planning {
       subject.recomputable = recomputed;
     }
     result_.machine = request_.on(is_for_gpu(recipe_) ? kPlannedGpus : kPlannedCpus);
-    subject.microbatches = microbatches_per_step(recipe_, role_.samples().count);
     subject.has_host = is_for_gpu(recipe_);
     subject.block_bytes = subject.has_host ? nullptr : &cpu_block_bytes;
     subject.reshard_after_forward = recipe_.parallel.reshard_after_forward;
@@ -218,6 +214,7 @@ class Planning {
         .shard = role_.mesh().size(MeshDim::kShard),
         .context = role_.positions().count,
         .tensor = role_.tensor().count,
+        .pipeline = role_.pipeline().count,
         .stage = recipe_.parallel.stage,
         .recomputes = recomputes,
         .offloads = recipe_.parallel.offload,
@@ -325,17 +322,17 @@ class Planning {
   void measure(std::vector<PlannedField> fields, bool counts_attention) {
     PlanSubject& subject = result_.subject;
     const std::vector<FieldInfo>& schema = *train_set_->source().info().schema;
-    subject.batch_bytes = 0;
+    int64_t bytes = 0;
     for (const PlannedField& field : fields) {
-      subject.batch_bytes += field.bytes();
+      bytes += field.bytes();
     }
     // All microbatches of a step are held together. On CPUs, those that are read ahead and the one
     // that is being read share their memory.
     const auto ahead = static_cast<int64_t>(
         read_ahead_depth(static_cast<size_t>(recipe_.data.prefetch + subject.microbatches),
-                         static_cast<size_t>(subject.batch_bytes)));
-    subject.batches_held =
-        is_for_gpu(recipe_) ? subject.microbatches : subject.microbatches + ahead + 1;
+                         static_cast<size_t>(bytes)));
+    subject.batch_bytes =
+        bytes * (is_for_gpu(recipe_) ? subject.microbatches : subject.microbatches + ahead + 1);
     subject.exchange_bytes = exchange_bytes(subject.graph, fields);
     result_.tokens_a_sample = whole_;
     positions_ = positions_of(schema, fields);
@@ -439,6 +436,7 @@ class Planning {
             .shard = role_.mesh().size(MeshDim::kShard),
             .context = role_.positions().count,
             .tensor = role_.tensor().count,
+            .pipeline = role_.pipeline().count,
             .stage = recipe_.parallel.stage,
             .recomputes = settings.recompute != "none",
             .offloads = recipe_.parallel.offload,
@@ -455,6 +453,17 @@ class Planning {
     }
     bind_objective(model_, std::move(created), context_);
     skip_unread_blocks(model_.graph, model_.values_read());
+  }
+
+  // Divides the model into the stages of a pipeline.
+  void cut() {
+    const auto schedule =
+        load_pipeline(context_, static_cast<uint32_t>(result_.subject.microbatches));
+    if (schedule.has_value()) {
+      cut_model(
+          context_, *schedule, model_.values_read(), model_.graph, model_.models->trained().graph);
+      result_.subject.pipeline = {.schedule = *schedule};
+    }
   }
 
   void add_losses(const LossSet& set) {

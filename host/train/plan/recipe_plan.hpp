@@ -36,7 +36,9 @@ struct RecipePlan {
   std::vector<LongestPlan> longest;    // if asked for
 
   int64_t samples_a_step() const {
-    return batch_size * subject.microbatches * request.ranks / plan.choice.context;
+    const PlanChoice& choice = plan.choice;
+    return batch_size * subject.microbatches * request.ranks /
+           (choice.context * choice.tensor * choice.pipeline);
   }
 };
 

@@ -29,7 +29,7 @@ WatchedPass watch_pass(const PlanSubject& subject, const PlanChoice& choice) {
   watched.peak = planned_peak({.subject = subject,
                                .choice = choice,
                                .facts = programs.facts(),
-                               .program = programs.of(choice),
+                               .programs = programs.of(choice),
                                .groups = groups},
                               [&](const Instruction& instruction, int64_t bytes) {
                                 watched.after.push_back(bytes);
