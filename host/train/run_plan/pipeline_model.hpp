@@ -24,8 +24,8 @@ std::optional<PipelineSchedule> load_pipeline(const PlanContext& context,
 // Assigns the blocks of a run to the stages, and marks what other ranks have; the graph of the
 // trained model alike. `read_at_end` are the values that losses and metrics read. Call it when the
 // graph of the run has its final blocks.
-// Errors  recipe.not_available for table rows; model.too_few_units, model.bad_stages; schedule.invalid if the ranks would wait for each
-//         other's values
+// Errors  recipe.not_available for table rows; model.too_few_units, model.bad_stages;
+//         schedule.invalid if the ranks would wait for each other's values
 void cut_model(const PlanContext& context,
                const PipelineSchedule& schedule,
                std::span<const uint32_t> read_at_end,
