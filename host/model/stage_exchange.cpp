@@ -21,7 +21,7 @@ namespace {
 constexpr int64_t kMostAxes = 64;  // of a tensor
 
 // Numbers of a header, in front of the sizes and the strides.
-enum HeaderPlace : uint8_t {
+enum HeaderField : uint8_t {
   kKind,
   kValue,
   kFrom,

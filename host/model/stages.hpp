@@ -53,7 +53,7 @@ std::vector<uint32_t> stages_of(const ModelGraph& graph, uint32_t rank);
 // ---- what stages send each other ----
 
 // The stages that exchange a value. It goes from its maker directly to each later stage that reads
-// it; its gradient goes back as a running sum, from the last of these stages to the next earlier
+// it; its gradient returns as a running sum, from the last of these stages to the next earlier
 // one, and from the first to the maker.
 struct ValueRoute {
   uint32_t value = 0;

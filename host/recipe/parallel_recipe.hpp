@@ -16,16 +16,20 @@ enum class GradientDtype { kStored, kBf16 };
 enum class ContextExchange { kUlysses, kGather };
 enum class UndeclaredBlocks { kRefuse, kWhole };
 
-struct ParallelRecipe {
+// Its keys about the stages of a pipeline.
+struct PipelineKeys {
+  std::int64_t pipeline = 1;
+  std::string schedule = "1f1b";
+  std::optional<std::int64_t> stages_per_rank;  // null: the schedule's default
+  std::vector<std::string> stage_starts;        // empty: by cost
+};
+
+struct ParallelRecipe : PipelineKeys {
   std::int64_t replicate = 1;  // -1: all ranks that `shard` leaves
   std::int64_t shard = -1;
   std::int64_t tensor = 1;
   bool sequence_parallel = false;
   std::int64_t context = 1;
-  std::int64_t pipeline = 1;
-  std::string schedule = "1f1b";
-  std::optional<std::int64_t> stages_per_rank;  // null: the schedule's default
-  std::vector<std::string> stage_starts;        // empty: by cost
   ContextExchange context_by = ContextExchange::kUlysses;
   UndeclaredBlocks undeclared = UndeclaredBlocks::kRefuse;
   int stage = 3;                              // ZeRO stage

@@ -61,8 +61,9 @@ class Section {
 
   // ---- for bind(); each returned reference is valid until the next call ----
 
-  template <class T>
-  RecipeKey& key(const char* name, T S::*member) {
+  // `Owner` is S or a base of it.
+  template <class T, class Owner>
+  RecipeKey& key(const char* name, T Owner::*member) {
     return add(
         name,
         {.schema = [](const RecipeKey& key) { return KeyType<T>::schema(key); },

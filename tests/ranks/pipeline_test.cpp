@@ -73,8 +73,8 @@ std::vector<StageKind> to_the_bit() {
        R"({"pipeline": 2, "stage_starts": ["*layers.3*"]})"},
       {"experts, balanced by biases and losses", short_recipe("experts"), 2, R"({"pipeline": 2})"},
       {"experts, balanced over four microbatches",
-       accumulated(short_recipe("experts",
-                                R"({"model": {"options": {"first_k_dense_replace": 0}}})")),
+       accumulated(
+           short_recipe("experts", R"({"model": {"options": {"first_k_dense_replace": 0}}})")),
        2,
        R"({"pipeline": 2, "schedule": "interleaved"})"},
       {"an adapter", accumulated(adapter_recipe()), 2, R"({"pipeline": 2})"},

@@ -13,7 +13,7 @@
 namespace tenon {
 
 // Returns the schedule with whole backwards: of two halves, the one that gives gradients of inputs
-// becomes the backward, and the other one is left out, as are actions on parameters and messages.
+// becomes the backward, and the other one is dropped, as are actions on parameters and messages.
 PipelineSchedule with_whole_backwards(PipelineSchedule schedule);
 
 class StepSchedule {

@@ -509,7 +509,6 @@ TEST_CASE("a storage of checkpoints is a component like any other", "[recipe]") 
 
 TEST_CASE("each part that this release lacks is refused by name", "[recipe]") {
   for (const auto& [set, what] : std::vector<std::pair<std::string, std::string>>{
-           {"parallel.pipeline=2", "/parallel/pipeline: this release does not have pipeline"},
            {"parallel.expert=2", "/parallel/expert: this release does not have expert"},
            {"model.load=[{\"from\": \"x\"}]",
             "/model/load: this release does not have loading by model"}}) {

@@ -157,6 +157,9 @@ class StagedRank {
           .narrow(0, part.in_slice, part.length())
           .copy_(values_of(part.piece, whole.view(entry.parameter.shape)));
       entry.has_grad = entry.parameter.id % kOfStage != 1 || number != 2;
+      if (!entry.has_grad) {
+        group.grad().narrow(0, part.in_slice, part.length()).zero_();
+      }
     });
   }
   ExactSum squares() const {

@@ -204,11 +204,11 @@ TEST_CASE("a group inherits what its optimizer has, and one of another type does
 
 TEST_CASE("a key that this release refuses is marked, and may ask for nothing alone", "[cli]") {
   const json schema = editor_schema(with({}));
-  const json& pipeline = schema["properties"]["parallel"]["properties"]["pipeline"];
-  CHECK(pipeline["description"] == "not in this release: pipeline parallelism");
-  CHECK(pipeline["doNotSuggest"] == true);
-  CHECK(allows(schema, recipe(R"({"parallel": {"pipeline": 1}})")));
-  CHECK_FALSE(allows(schema, recipe(R"({"parallel": {"pipeline": 2}})")));
+  const json& expert = schema["properties"]["parallel"]["properties"]["expert"];
+  CHECK(expert["description"] == "not in this release: expert parallelism");
+  CHECK(expert["doNotSuggest"] == true);
+  CHECK(allows(schema, recipe(R"({"parallel": {"expert": 1}})")));
+  CHECK_FALSE(allows(schema, recipe(R"({"parallel": {"expert": 2}})")));
 }
 
 TEST_CASE("without plugins a recipe has nothing that it could name", "[cli]") {
