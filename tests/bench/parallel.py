@@ -44,6 +44,12 @@ def tensor(num_ranks, has_pieces=False):
 
 # ---- bytes ----
 
+def bytes_goal(what, share):
+    """`share` is measured / theory."""
+    over = 100 * (share - 1)
+    return Goal("parallel", f"{what}, within 1% of theory", f"{over:+.2f}%", abs(over) < 1)
+
+
 def sent(num_ranks, by, steps):
     """Bytes that rank 0 has sent in exchanges of attention."""
     sets = [*ONE_THREAD, "data.batch_size=4", "model.options.num_key_value_heads=2", *context(num_ranks, by)]
@@ -62,9 +68,7 @@ def traffic(quick):
         formula = 2 * (n - 1) / n * (2 * WIDTH + 2 * key_width) if by == "ulysses" else 6 * (n - 1) * key_width
         theory = formula * 4 * LAYERS * positions * 2 / n
         rows[f"{by}, {n} ranks"] = [bytes_a_step / theory]
-        over = 100 * (bytes_a_step / theory - 1)
-        result.goals.append(Goal("parallel", f"bytes sent, {by}, {n} ranks, within 1% of theory", f"{over:+.2f}%",
-                                 abs(over) < 1))
+        result.goals.append(bytes_goal(f"bytes sent, {by}, {n} ranks", bytes_a_step / theory))
         result.raw[f"bytes, {by}, {n}"] = {"bytes_per_step": bytes_a_step, "theory": theory}
     result.groups.append(Group("bytes of the exchanges of attention, measured / theory", rows, 4))
     return result
@@ -93,9 +97,7 @@ def tensor_traffic(quick):
         theory = (10 if has_pieces else 8) * (n - 1) / n * WIDTH * 4 * positions
         share = (a_step[1] - a_step[0]) / (many - few) / theory
         rows[name] = [share]
-        over = 100 * (share - 1)
-        result.goals.append(Goal("parallel", f"bytes sent, tensor, {name}, within 1% of theory", f"{over:+.2f}%",
-                                 abs(over) < 1))
+        result.goals.append(bytes_goal(f"bytes sent, tensor, {name}", share))
     result.groups.append(Group("bytes of the exchanges of a layer divided by tensor ranks, measured / theory", rows, 4))
     return result
 
@@ -112,14 +114,22 @@ def pipeline_traffic(quick):
                        for steps in (2, 4))
         share = (long - short) / 2 / (WIDTH * 4 * positions * 4)  # of 4 microbatches
         rows[f"{n} ranks"] = [share]
-        over = 100 * (share - 1)
-        result.goals.append(Goal("parallel", f"bytes sent at a border, pipeline {n}, within 1% of theory", f"{over:+.2f}%",
-                                 abs(over) < 1))
+        result.goals.append(bytes_goal(f"bytes sent at a border, pipeline {n}", share))
     result.groups.append(Group("bytes of a border of a pipeline, forward, measured / theory", rows, 4))
     return result
 
 
 # ---- speed ----
+
+def step_times(label, programs_of_round, sets, num_rounds, warmup, steps):
+    """By round and program, the seconds of a step. A program is a number of ranks and more settings."""
+    rounds = []
+    for i in range(num_rounds):
+        programs.say(f"parallel: {label}, round {i + 1} of {num_rounds}")
+        rounds.append({name: programs.host_run(RECIPE, warmup, steps, [*sets, *more], launched(n))[0]["step_s"]
+                       for name in programs.in_turn(programs_of_round, i) for n, more in [programs_of_round[name]]})
+    return rounds
+
 
 def speed(quick):
     num_rounds, warmup, steps = (1, 1, 1) if quick else (5, 2, 6)
@@ -128,11 +138,7 @@ def speed(quick):
     divided = {**{by: (2, context(2, by)) for by in ("ulysses", "gather")},
                "tensor": (2, tensor(2)), "tensor, pieces": (2, tensor(2, has_pieces=True))}
     programs_of_round = {"alone": (1, []), **divided}
-    rounds = []
-    for i in range(num_rounds):
-        programs.say(f"parallel: speed, round {i + 1} of {num_rounds}")
-        rounds.append({name: programs.host_run(RECIPE, warmup, steps, [*sets, *more], launched(n))[0]["step_s"]
-                       for name in programs.in_turn(programs_of_round, i) for n, more in [programs_of_round[name]]})
+    rounds = step_times("speed", programs_of_round, sets, num_rounds, warmup, steps)
     found = {name: [one["alone"] / one[name] for one in rounds] for name in divided}
     result = Result([Group("tokens/s of two ranks / tokens/s of one, one thread each", found)], raw={"rounds": rounds})
     result.goals.append(at_least("parallel", "context 2 over one rank, 85 M llama, T = 512", SPEED_GOAL,
@@ -148,11 +154,7 @@ def pipeline_speed(quick):
     shape = [] if quick else [*options(LARGE), "data.train.options.sequence_length=512"]
     sets = [*ONE_THREAD, "data.batch_size=1", "train.global_batch_size=16", *shape]
     programs_of_round = {"alone": (1, []), "pipeline": (2, pipeline(2))}
-    rounds = []
-    for i in range(num_rounds):
-        programs.say(f"parallel: speed of a pipeline, round {i + 1} of {num_rounds}")
-        rounds.append({name: programs.host_run(RECIPE, warmup, steps, [*sets, *more], launched(n))[0]["step_s"]
-                       for name in programs.in_turn(programs_of_round, i) for n, more in [programs_of_round[name]]})
+    rounds = step_times("speed of a pipeline", programs_of_round, sets, num_rounds, warmup, steps)
     found = [one["alone"] / one["pipeline"] for one in rounds]
     result = Result([Group("tokens/s of a pipeline of two ranks / tokens/s of one, 16 microbatches", {"pipeline": found})],
                     raw={"pipeline rounds": rounds})
@@ -170,11 +172,17 @@ def peak(num_ranks, positions, more):
     return programs.host_run(RECIPE, 1, 1, sets, launched(num_ranks))[1]["peak_tensor_bytes"]
 
 
-def longest(num_ranks, short):
-    """The longest sequence at MEMORY, by the line through two peaks: memory grows with the positions of a rank."""
-    lower, upper = (peak(num_ranks, n * short, context(num_ranks)) for n in (1, 2))
+def state_and_slope(num_ranks, short, more):
+    """Bytes of the state and of the activations of a position: the line through two peaks."""
+    lower, upper = (peak(num_ranks, n * short, more) for n in (1, 2))
     slope = (upper - lower) / short
-    return (MEMORY - lower) / slope + short
+    return lower - slope * short, slope
+
+
+def longest(num_ranks, short):
+    """The longest sequence at MEMORY: memory grows with the positions of a rank."""
+    state, slope = state_and_slope(num_ranks, short, context(num_ranks))
+    return (MEMORY - state) / slope
 
 
 def length(quick):
@@ -189,17 +197,11 @@ def length(quick):
     return result
 
 
-def state_and_slope(num_ranks, short, more):
-    """Bytes of the state and of the activations of a position: the line through two peaks."""
-    lower, upper = (peak(num_ranks, n * short, [*options(LARGE), *more]) for n in (1, 2))
-    slope = (upper - lower) / short
-    return lower - slope * short, slope
-
-
 def tensor_memory(quick):
     short = 64 if quick else 256
     programs.say("parallel: memory of tensor")
-    alone, divided = state_and_slope(1, short, []), state_and_slope(2, short, tensor(2, has_pieces=True))
+    alone, divided = (state_and_slope(n, short, [*options(LARGE), *more])
+                      for n, more in ((1, []), (2, tensor(2, has_pieces=True))))
     state, slope = divided[0] / alone[0], divided[1] / alone[1]
     result = Result([Group("memory of tensor 2 with pieces of sequences / one rank, 85 M llama",
                            {"state": [state], "activations of a position": [slope]}, 3)],
