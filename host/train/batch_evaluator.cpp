@@ -51,7 +51,7 @@ bool BatchEvaluator::evaluate(DataStream& data, const std::string& prefix, Evalu
     evaluate_batch({data, prefix, sums.microbatch, data.loader().position().cursor}, sums);
     vote = finish_vote(data);
   }
-  finish_messages();
+  run_.model.finish_messages();
   events_.event().microbatch = 0;
   has_failed_ = has_failed_ || any_rank(run_.ranks.groups.all(), failure_.has_value());
   const bool is_complete = vote != BatchVote::kCut && !has_failed_;
@@ -175,14 +175,7 @@ void BatchEvaluator::run_quietly(Microbatch& microbatch) {
   });
   run_.model.metrics.drop_evaluation();
   run_.model.runner.clear(run_.model.state());
-  finish_messages();
-}
-
-// Stages of other ranks have received what this rank has sent.
-void BatchEvaluator::finish_messages() {
-  if (run_.model.exchange != nullptr) {
-    run_.model.exchange->finish();
-  }
+  run_.model.finish_messages();
 }
 
 Error BatchEvaluator::in_context(const Error& error, const EvaluatedBatch& batch) {

@@ -64,7 +64,6 @@ class BatchEvaluator {
   void evaluate_batch(const EvaluatedBatch& batch, EvaluationSums& sums);
   bool hold(const EvaluatedBatch& batch, const std::function<void()>& work);
   void run_quietly(Microbatch& microbatch);
-  void finish_messages();
   Error in_context(const Error& error, const EvaluatedBatch& batch);
   std::optional<int64_t> failing_sample(const EvaluatedBatch& batch);
   void start_vote(DataStream& data);

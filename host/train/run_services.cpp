@@ -119,10 +119,4 @@ ModelServices::ModelServices(const RunPlan& plan,
   }
 }
 
-void ModelServices::clear_states() {
-  for (MicrobatchState& state : states) {
-    runner.clear(state);
-  }
-}
-
 }  // namespace tenon

@@ -118,8 +118,13 @@ struct ModelServices {
 
   // The state of a microbatch that runs alone.
   MicrobatchState& state() { return states.front(); }
-  // Drops what all microbatches have kept, also after an error.
-  void clear_states();
+  // Waits until other ranks have received what the stages of this rank have sent.
+  // Errors  as StageExchange::finish
+  void finish_messages() {
+    if (exchange != nullptr) {
+      exchange->finish();
+    }
+  }
 };
 
 struct ReportServices {

@@ -74,9 +74,7 @@ void TrainStep::run_microbatches(std::vector<Microbatch>& microbatches,
       run_losses_and_backward(microbatches, action);
     }
   }
-  if (run_.model.exchange != nullptr) {
-    run_.model.exchange->finish();
-  }
+  run_.model.finish_messages();
   step.batch = nullptr;
   step.microbatch = nullptr;
   step.state = nullptr;
@@ -378,9 +376,7 @@ NonFiniteOrigin TrainStep::find_origin(const std::vector<Microbatch>& microbatch
       past,
       state_.step,
       run_.is_alone() ? OriginSearch::kUntilFound : OriginSearch::kInStepWithRanks);
-  if (run_.model.exchange != nullptr) {
-    run_.model.exchange->finish();
-  }
+  run_.model.finish_messages();
   const TableSet* const tables = run_.model.tables.get();
   const std::string of_tables = tables != nullptr ? tables->non_finite() : "";
   if (!of_tables.empty() && origin.distance > OriginDistance::kGradient) {
