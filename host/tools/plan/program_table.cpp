@@ -20,11 +20,7 @@ std::string programs_of_rank(const PlanSubject& subject,
                              const PlanMemory& memory) {
   PlannedPrograms programs(subject);
   const std::vector<PlannedGroup> groups = planned_groups(subject, choice, programs.facts());
-  const PlannedPass pass{.subject = subject,
-                         .choice = choice,
-                         .facts = programs.facts(),
-                         .programs = programs.of(choice),
-                         .groups = groups};
+  const PlannedPass pass = programs.pass(choice, groups);
   ProgramNames names{.graph = subject.graph, .groups = {}};
   for (const GroupLayout& layout : subject.groups) {
     names.groups.push_back(layout.name);

@@ -6,6 +6,7 @@
 
 #include "host/model/program.hpp"
 #include "host/train/plan/plan_subject.hpp"
+#include "host/train/plan/planned_pass.hpp"
 
 #include <cstdint>
 #include <map>
@@ -25,6 +26,14 @@ class PlannedPrograms {
   // Returns the programs of a training pass by stage: one without a pipeline; null for the stages
   // of other ranks. The pointers stay valid.
   std::vector<const Program*> of(const PlanChoice& choice);
+  // Returns a pass with these programs. All arguments are borrowed.
+  PlannedPass pass(const PlanChoice& choice, const std::vector<PlannedGroup>& groups) {
+    return {.subject = subject_,
+            .choice = choice,
+            .facts = facts_,
+            .programs = of(choice),
+            .groups = groups};
+  }
 
  private:
   Program compile(const PlanChoice& choice, uint32_t stage) const;

@@ -107,11 +107,7 @@ RankPlan RankPlanner::plan(const PlanChoice& choice) {
   }
   PlannedPrograms& programs = programs_.front();
   const std::vector<PlannedGroup> groups = planned_groups(subject_, choice, programs.facts());
-  const PlannedPass pass{.subject = subject_,
-                         .choice = choice,
-                         .facts = programs.facts(),
-                         .programs = programs.of(choice),
-                         .groups = groups};
+  const PlannedPass pass = programs.pass(choice, groups);
   const PlannedLinks links(choice.copies(choice.tensor), choice.shard, machine_);
   return {.choice = choice,
           .memory = memory_of(pass),
@@ -126,11 +122,7 @@ RankPlan RankPlanner::plan_pipeline(const PlanChoice& choice) {
     const PlanSubject& subject = seen_[rank];
     PlannedPrograms& programs = programs_[rank];
     const std::vector<PlannedGroup> groups = planned_groups(subject, choice, programs.facts());
-    const PlannedPass pass{.subject = subject,
-                           .choice = choice,
-                           .facts = programs.facts(),
-                           .programs = programs.of(choice),
-                           .groups = groups};
+    const PlannedPass pass = programs.pass(choice, groups);
     const PlannedLinks links = links_of_stage(choice, rank, machine_);
     plan.pipeline.push_back({.stages = pass.schedule().stages(),
                              .elements = elements_of(subject, groups),

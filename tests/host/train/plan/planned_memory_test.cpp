@@ -26,11 +26,7 @@ WatchedPass watch_pass(const PlanSubject& subject, const PlanChoice& choice) {
   PlannedPrograms programs(subject);
   const std::vector<PlannedGroup> groups = planned_groups(subject, choice, programs.facts());
   WatchedPass watched;
-  watched.peak = planned_peak({.subject = subject,
-                               .choice = choice,
-                               .facts = programs.facts(),
-                               .programs = programs.of(choice),
-                               .groups = groups},
+  watched.peak = planned_peak(programs.pass(choice, groups),
                               [&](const Instruction& instruction, int64_t bytes) {
                                 watched.after.push_back(bytes);
                                 watched.last[instruction.op] = bytes;
