@@ -238,11 +238,6 @@ void check_stages(const ModelGraph& graph) {
   }
 }
 
-// Adds a value to the lot of a stage.
-void add_to_lot(std::map<uint32_t, std::vector<uint32_t>>& lots, uint32_t stage, uint32_t value) {
-  lots[stage].push_back(value);
-}
-
 std::vector<StageTraffic::Lot> list_of(std::map<uint32_t, std::vector<uint32_t>>& lots) {
   std::vector<StageTraffic::Lot> list;
   for (auto& [stage, values] : lots) {
@@ -377,9 +372,9 @@ StageTraffic traffic_of(const ModelGraph& graph,
     for (const uint32_t reader : route.readers) {
       if (have.insert(owners[reader]).second) {
         if (reader == stage) {
-          add_to_lot(receives, route.maker, route.value);
+          receives[route.maker].push_back(route.value);
         } else if (route.maker == stage) {
-          add_to_lot(sends, reader, route.value);
+          sends[reader].push_back(route.value);
         }
       }
     }
@@ -390,9 +385,9 @@ StageTraffic traffic_of(const ModelGraph& graph,
     for (const uint32_t later : route.readers) {
       if (owners[later] != owners[earlier]) {
         if (later == stage) {
-          add_to_lot(sends_gradients, earlier, route.value);
+          sends_gradients[earlier].push_back(route.value);
         } else if (earlier == stage) {
-          add_to_lot(receives_gradients, later, route.value);
+          receives_gradients[later].push_back(route.value);
         }
       }
       earlier = later;

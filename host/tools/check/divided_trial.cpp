@@ -3,18 +3,14 @@
 
 #include "host/error/error.hpp"
 #include "host/model/divided_graph.hpp"
+#include "host/model/position_ranges.hpp"
 #include "host/plugin/component_identity.hpp"
 #include "host/tools/check/default_dtype.hpp"
 #include "host/tools/check/ranks_in_turn.hpp"
 
-#include <numeric>
 #include <utility>
 
 namespace tenon {
-
-int64_t first_position(const std::vector<int64_t>& pieces, uint32_t rank) {
-  return std::accumulate(pieces.begin(), pieces.begin() + rank, int64_t{0});
-}
 
 DividedTrial::DividedTrial(Subject& subject, ModelTrial& whole, uint32_t num_ranks)
     : whole_(whole) {
@@ -43,8 +39,7 @@ at::Tensor DividedTrial::held(const at::Tensor& whole,
   if (const std::optional<Box> part = part_of_value(rank, v, whole.sizes())) {
     return part_of(whole, *part).contiguous();
   }
-  return pieces.empty() ? whole
-                        : whole.narrow(1, first_position(pieces, rank), pieces[rank]).contiguous();
+  return pieces.empty() ? whole : range_of_rank(whole, 1, pieces, rank).contiguous();
 }
 
 // Ranks whose parts have the same elements add their gradient once.

@@ -78,7 +78,4 @@ class DividedTrial {
   std::vector<std::unique_ptr<ModelTrial>> ranks_;
 };
 
-// Returns where the positions of a rank start.
-int64_t first_position(const std::vector<int64_t>& pieces, uint32_t rank);
-
 }  // namespace tenon
