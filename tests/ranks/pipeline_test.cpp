@@ -158,7 +158,7 @@ TEST_CASE("stages with other dimensions are one rank, to 1e-10 in fp64",
   check_kinds(with_other_dimensions(), 2);
 }
 
-TEST_CASE("a run goes on with other stages", "[ranks][multi-rank]") {
+TEST_CASE("a run continues with other stages", "[ranks][multi-rank]") {
   const json recipe = accumulated(deep_recipe("untied"));
   const FinishedRun run = relay(recipe,
                                 {{1, "{}", 2},

@@ -7,9 +7,8 @@
 //   ranks along                  have
 //   tensor, context, pipeline    the same samples
 //   context, shard, replicate    different tokens of the run, each once
-//   the same and pipeline        counts, losses and metrics add up over them: of ranks with the
-//   same
-//                                tokens, the one that computes a number adds it
+//   the same and pipeline        numbers to add up: counts, losses and metrics. Of ranks with the
+//                                same tokens, the one that computes a number adds it
 //   tensor                       parts of blocks, and the same values outside of their regions
 //   shard                        the slices of one copy of the parameters
 //   context, replicate           copies of the same slice, also on `num_copies` adjacent tensor

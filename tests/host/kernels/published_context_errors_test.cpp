@@ -24,7 +24,7 @@ namespace {
 constexpr int64_t kPositions = 12;
 constexpr int64_t kRanks = 2;
 
-// Queries, keys and values of two documents in a row, the first with five positions.
+// Queries, keys and values of a row with two documents, the first with five positions.
 struct PackedRow {
   static constexpr int64_t kFirst = 5;
 
